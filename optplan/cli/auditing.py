@@ -50,7 +50,7 @@ def audit(
     drawn at the rates of an instance (--jobs or --span). There is a bound for policies that pause jobs as the instance
     says, and one for all; the fewest GPU-hours for the same mean; and, by class, what would close the gap.
     """
-    from optplan.reporting.boa.auditing import bound_table, build_audit_page, gap_table, list_remarks, say_audit
+    from optplan.reporting.boa.auditing import bound_table, build_audit_page, gap_table, say_audit, say_remedies
     from optplan.solving.auditing import audit as find
 
     with Progress("reading the jobs"):
@@ -63,10 +63,10 @@ def audit(
     with Progress("bounding"):
         found = find(instance, trace, gpu_hours=held, mean_jct_s=mean_jct)
 
-    tables = filter(None, (bound_table(found), gap_table(found)))
-    outputs.deliver(
-        found, lambda: [say_audit(found), *(part for each in tables for part in ("", each)), "", *list_remarks(found)]
-    )
+    tables = (part for each in (bound_table(found), gap_table(found)) if each is not None for part in ("", each))
+    remedies = (f"to gain: {each}" for each in say_remedies(found))
+    assumed = (f"assumed: {each}" for each in found.assumptions)
+    outputs.deliver(found, lambda: [say_audit(found), *tables, "", *remedies, *assumed])
     outputs.save_json(instance, "--new-instance")
     outputs.save_page("--report", lambda: build_audit_page(instance, found))
     return outputs.exit_code(0)

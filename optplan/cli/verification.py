@@ -48,28 +48,22 @@ def verify(
     a shadow price is an engine's word, say, or the time was too short. With --trust that ends with 0. Of an audit the
     bounds are derived again from their prices; what jobs there were, and what they had, is on trust without --jobs.
     """
+    from optplan.contracts.audits import Audit
     from optplan.instances.files import LARGEST_RESULT
     from optplan.instances.job_traces import read_trace
     from optplan.instances.parsing import is_audit, parse_audit, parse_result
     from optplan.instances.plain_data import read_data
     from optplan.reporting.boa.breakdown import require_boa
     from optplan.reporting.verification_tables import say_audit_verdict, say_verdict, verification_table
-    from optplan.verification import verify as verify_judged
     from optplan.verification import verify_capped
 
     instance = read_amended(instance_name, changes)
     data = read_data(result_path, most_bytes=LARGEST_RESULT)
-    if is_audit(data):
-        trace = None if jobs is None else read_trace(jobs, require_boa(instance))
-        audit = parse_audit(data, path=result_path.name)
-        verification = verify_judged(instance, audit, jobs=trace, time_limit_s=time_limit)
-        said = say_audit_verdict(instance, verification)
-    elif jobs is not None:
+    if jobs is not None and not is_audit(data):
         raise UsageError("--jobs: only audits are of jobs; leave it out")
-    else:
-        result = parse_result(data, path=result_path.name)
-        verification = verify_capped(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit)
-        said = say_verdict(instance, result, verification, gap)
+    trace = None if jobs is None else read_trace(jobs, require_boa(instance))
+    given = (parse_audit if is_audit(data) else parse_result)(data, path=result_path.name)
+    verification = verify_capped(instance, given, jobs=trace, gap=gap, as_given=as_given, time_limit_s=time_limit)
     if as_json:
         stated: dict[str, object] = {
             "status": None,
@@ -81,6 +75,11 @@ def verify(
         stated |= {"ok": verification.ok, "nothing_wrong": verification.nothing_wrong}
         print_json(stated | verification.to_json_data())
     else:
+        said = (
+            say_audit_verdict(instance, verification)
+            if isinstance(given, Audit)
+            else say_verdict(instance, given, verification, gap)
+        )
         print_answer(said, "", verification_table(verification))
     if not verification.nothing_wrong:
         return VerificationError.exit_code

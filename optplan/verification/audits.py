@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import Instance, Verification
-from optplan.contracts.audits import Audit, AuditBound, AuditedClass
+from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.auditing import derive_least, list_favoured, share_out
-from optplan.progress import OutOfTime, Stopwatch
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.verification.findings import TOLERANCE, Checks
+from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
@@ -29,10 +29,7 @@ def verify_audit(
     start = time.perf_counter()
     if not isinstance(instance, BoaInstance):
         raise UsageError(f"audits are of BOA instances, and {instance.name!r} is of another formulation")
-    if audit.instance_hash != instance.content_hash():
-        known, own = audit.instance_hash[:12], instance.content_hash()[:12]
-        message = f"the audit was made for {audit.instance_name!r} with hash {known}, this one has {own}"
-        raise UsageError(f"{message}; give the instance it was made for")
+    require_made_for(instance, audit, "audit")
     if trace is not None:
         require_trace(instance, trace)
     found = Checks()
@@ -44,9 +41,11 @@ def verify_audit(
             _check_jobs(found, audit, trace)
         for number, bound in enumerate(audit.bounds, start=1):
             try:
-                _check_bound(found, instance, audit, bound, f"{number}", stopwatch)
-            except OutOfTime:
-                found.on_trust.append(f"bound: {number} and later not checked within {stopwatch.limit_s:g} s")
+                with np.errstate(over="ignore", invalid="ignore"):  # absurd prices overflow, and fail by that
+                    _check_bound(found, instance, audit, bound, f"{number}", stopwatch)
+            except UNCHECKED as error:
+                within = "the memory there is" if isinstance(error, MemoryError) else f"{stopwatch.limit_s:g} s"
+                found.on_trust.append(f"bound: {number} and later not checked within {within}")
                 break
     found.never_checked.append("assumptions: whether speeds, sizes and pauses are those of the cluster")
     return Verification(
@@ -62,6 +61,14 @@ def require_trace(instance: BoaInstance, trace: JobTrace) -> None:
     if trace.classes != tuple(instance.classes):
         message = f"the trace {trace.name!r} is not of the instance {instance.name!r}, which has other classes"
         raise UsageError(f"{message} ({', '.join(instance.classes)}); give the trace that was made with it")
+
+
+def require_made_for(instance: Instance, made: Audit | CapacityBound, what: str) -> None:
+    """Raise a UsageError unless something was made for an instance."""
+    if made.instance_hash != instance.content_hash():
+        known, own = made.instance_hash[:12], instance.content_hash()[:12]
+        message = f"the {what} was made for {made.instance_name!r} with hash {known}, this one has {own}"
+        raise UsageError(f"{message}; give the instance it was made for")
 
 
 def _check_classes(found: Checks, instance: BoaInstance, audit: Audit) -> bool:

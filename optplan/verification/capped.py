@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.contracts import Check, Instance, Result, Solution, Verification
+from optplan.contracts.audits import Audit
 from optplan.errors import InternalError, OptplanError
 from optplan.progress import end_with_parent
-from optplan.verification.judge import Judging
+from optplan.verification.judge import Judging, verify
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    from optplan.instances.job_traces import JobTrace
 
 #: Characters of a result, written as JSON, from which on it is worth a process of its own, which takes a second to
 #: start.
@@ -31,10 +34,11 @@ LARGE = 100_000
 PATIENCE_S, MOST_BYTES = 10.0, 1 << 30
 
 
-def verify_capped(
+def verify_capped(  # noqa: PLR0913 - what is judged, and within which caps
     instance: Instance,
-    result: Result[Solution],
+    result: Result[Solution] | Audit,
     *,
+    jobs: JobTrace | None = None,
     gap: float,
     as_given: bool,
     time_limit_s: float,
@@ -45,6 +49,9 @@ def verify_capped(
     """Do as :func:`~optplan.verification.verify` does, and end at hard caps: what is checked by then holds."""
     # A result of ``large`` characters as JSON is judged in a process that ends ``patience_s`` seconds of processor time
     # beyond the limit; the judge may take ``most_bytes`` beyond what there is at its beginning.
+    if isinstance(result, Audit):
+        with _capped_memory(most_bytes):
+            return verify(instance, result, jobs=jobs, time_limit_s=time_limit_s)
     terms: dict[str, Any] = {"gap": gap, "as_given": as_given, "time_limit_s": time_limit_s}
     caps, begun = (time_limit_s + patience_s, most_bytes), list[Verification]()
     # Without an interpreter's name there can be no other one.

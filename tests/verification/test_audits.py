@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import optplan
 from optplan.contracts.audits import Audit
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.instances.job_traces import JobTrace
 from optplan.solving.auditing import audit
-from optplan.speedup import TableSpeedup
+from optplan.speedup import AmdahlSpeedup, TableSpeedup
 from optplan.verification import verify
 
 
@@ -129,6 +130,7 @@ def _drop_class(sound: Audit) -> Audit:
         pytest.param(_forge_bound(bound=lambda it: it * 1.0001), "bound", id="higher-bound"),
         pytest.param(_forge_bound(price=lambda it: it * 1.01), "least", id="other-price"),
         pytest.param(_forge_bound(price=lambda _: 0.0), "least", id="no-price"),
+        pytest.param(_forge_bound(price=lambda _: 1e308), "bound", id="absurd-price"),
         pytest.param(_forge_bound(given=lambda it: it * 0.9, bound=lambda it: it), "given", id="fewer-hours"),
         pytest.param(_forge_bound(pauses=lambda _: False), "least", id="without-pauses"),
         pytest.param(_forge_bound(least=lambda it: {"a": it["a"]}), "class", id="class-not-in-bound"),
@@ -220,3 +222,26 @@ def test_wrong_questions_are_refused(sound: Audit) -> None:
         sound.classes["a"].replace(sizes=[1.0, 2.0], weights=[1.0])
     with pytest.raises(DataError, match="at least 0"):
         sound.classes["a"].replace(sizes=[-1.0], weights=[1.0])
+
+
+@pytest.mark.parametrize("name", ["boa-newtrace-type-changes", "boa-gavel", "boa-newtrace-whole-nodes", "formula"])
+def test_audits_of_every_kind_of_instance_hold(name: str) -> None:
+    """Several GPU types with changes that cost, whole nodes, and a formula: solver and judge agree on every bound."""
+    if name == "formula":
+        own = JobClass(
+            arrival_rate_per_hour=1.0,
+            epoch_size_gpu_hours=[2.0],
+            speedup={"t4": AmdahlSpeedup(serial_fraction=0.1, evidence="assumed", error=0.1)},
+            widths=Widths(max=16),
+        )
+        instance = BoaInstance(classes={"a": own}, gpu_types={"t4": {}}, problem="continuous")
+    else:
+        instance = optplan.read_instance(name, BoaInstance)
+    trace = optplan.draw_trace(instance, jobs=30, seed=2)
+    least = audit(instance, trace, gpu_hours=1e-3).bounds[0]
+    assert least.of == "gpu_hours"
+    found = audit(instance, trace, gpu_hours=1.5 * least.bound, mean_jct_s=1e6)
+    assert optplan.verify(instance, found, jobs=trace).ok
+    hours = found.bound("gpu_hours", pauses=least.pauses)
+    assert hours is not None
+    assert hours.bound == pytest.approx(least.bound)

@@ -16,12 +16,12 @@ from optplan.reporting.tables import Column, Row, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: Points of a curve.
-_MOST_POINTS = 300
+_MOST_POINTS = 2000
 _READ_GAPS = (
     "In seconds of the mean completion time of all jobs: waiting and widths add up to the gap to the bound. A class is "
-    "charged for the GPU-hours that it held, too, at the price at which the bound is the largest.",
+    "charged for the GPU-hours that it held, too, at the price at which the bound is the largest."
 )
-_READ_CURVE = "No policy has a point below a line. It falls where more GPU-hours buy time."
+_READ_CURVE = "No policy has a point below a line, which is drawn through its corners."
 
 
 def say_audit(audit: Audit) -> str:
@@ -31,12 +31,9 @@ def say_audit(audit: Audit) -> str:
         had += f" took {format_duration(audit.mean_jct_s)} on average"
     if audit.gpu_hours is not None:
         had += f" {'with' if audit.mean_jct_s is not None else 'held'} {audit.gpu_hours:,.1f} GPU-hours"
-    favoured = f"{capitalise(_say_favoured(audit))}: " if audit.favoured else ""
+    names = join_words(list(audit.favoured))
+    favoured = f"However good the speedups of {names} are within their bands: " if names else ""
     return f"{favoured}{had}; {join_words(list(_say_bounds(audit)))}."
-
-
-def _say_favoured(audit: Audit) -> str:
-    return f"however good the speedups of {join_words(list(audit.favoured))} are within their bands"
 
 
 def _say_bounds(audit: Audit) -> Iterator[str]:
@@ -110,23 +107,15 @@ def say_remedies(audit: Audit) -> list[str]:
         f"waiting: {waiting} of the mean, by GPUs that are there when they are needed, or another order of the queue",
         f"widths: {widths}, by those of a plan within as many GPUs on average, and where these change",
     ]
-    ends = [audit.bound("mean_jct_s", pauses=pauses) for pauses in (True, False)]
-    if ends[0] is not None and ends[1] is not None:
-        apart = format_duration(ends[0].bound - ends[1].bound)
-        more = f"{apart} more, by starts and changes that take no time"
-        said.append(
-            f"pauses: {more if bound.pauses else f'{apart} of that is out of reach with those of the instance'}"
-        )
+    paused, free = (audit.bound("mean_jct_s", pauses=pauses) for pauses in (True, False))
+    if paused is not None and free is not None:
+        more = "more, by starts and changes that take no time" if bound.pauses else "of that cannot be had with pauses"
+        said.append(f"pauses: {format_duration(paused.bound - free.bound)} {more}")
     if audit.lost_gpu_hours:
         worth = format_duration(bound.price * audit.lost_gpu_hours)
-        said.append(f"runs not completed: they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}")
+        held = f"they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}"
+        said.append(f"runs that failed or were broken off: {held}")
     return said
-
-
-def list_remarks(audit: Audit) -> list[str]:
-    """List what would close the gap, and for what the bounds hold, a line each."""
-    remedies = [f"to gain: {each}" for each in say_remedies(audit)]
-    return [*remedies, *(f"assumed: {each}" for each in audit.assumptions)]
 
 
 def build_audit_page(instance: BoaInstance, audit: Audit) -> Page:
@@ -137,41 +126,34 @@ def build_audit_page(instance: BoaInstance, audit: Audit) -> Page:
         sections.insert(0, Section("curve", "Had, and the least there is", [chart]))
     table = gap_table(audit)
     if table is not None:
-        gaps: list[Block] = [table, Items([*_READ_GAPS, *map(capitalise, say_remedies(audit))])]
+        gaps: list[Block] = [table, Items([_READ_GAPS, *map(capitalise, say_remedies(audit))])]
         sections.append(Section("gaps", "Where the gap is", gaps))
-    sections.append(
-        Section("assumptions", "For what the bounds hold", [Items(list(map(capitalise, audit.assumptions)))])
-    )
-    cards = [Card("took on average", format_duration(audit.mean_jct_s))] if audit.mean_jct_s is not None else []
-    cards += [Card("GPU-hours held", f"{audit.gpu_hours:,.1f}")] if audit.gpu_hours is not None else []
-    cards += [
-        Card("the least mean", _write(each), "with pauses" if each.pauses else "without any")
-        for each in audit.bounds
-        if each.of == "mean_jct_s"
+    assumed = Items(list(map(capitalise, audit.assumptions)))
+    sections.append(Section("assumptions", "For what the bounds hold", [assumed]))
+    figures = [("took on average", audit.mean_jct_s, "")]
+    figures += [
+        ("the least", b.bound, "with pauses" if b.pauses else "without") for b in audit.bounds if b.of == "mean_jct_s"
     ]
-    return Page(
-        name=audit.trace, title=f"Audit of {audit.trace}", lead=say_audit(audit), cards=cards, sections=sections
-    )
+    cards = [Card(name, format_duration(each), note) for name, each, note in figures if each is not None]
+    return Page(audit.trace, f"Audit of {audit.trace}", lead=say_audit(audit), cards=cards, sections=sections)
 
 
 def _draw(instance: BoaInstance, audit: Audit) -> Figure:
     """Draw the least mean by GPU-hours, and what was had."""
     figure = new_figure(height=360, top=36)
     sizes = {name: Sizes(own.sizes, own.weights) for name, own in audit.classes.items()}
-    drawn = []
-    for pauses in sorted({each.pauses for each in audit.bounds}, reverse=True):
-        line = build_least_frontier(instance, sizes, pauses=pauses).line
+    kinds = sorted({each.pauses for each in audit.bounds}, reverse=True)
+    lines = [build_least_frontier(instance, sizes, pauses=pauses).line for pauses in kinds]
+    scale = time_scale(max(audit.mean_jct_s or 0.0, *(float(line.value[0]) for line in lines)))
+    for pauses, line in zip(kinds, lines, strict=True):
         which = np.unique(np.linspace(0, line.value.size - 1, _MOST_POINTS).astype(int))
-        drawn.append((pauses, line.consumption[which], line.value[which]))
-    highest = max(audit.mean_jct_s or 0.0, *(float(value[0]) for _, _, value in drawn))
-    scale = time_scale(highest)
-    for pauses, hours, value in drawn:
         name, color = ("the least with pauses", BLUE) if pauses else ("the least without any", ORANGE)
-        figure.add_scatter(x=hours, y=value / scale.seconds, name=name, mode="lines", line={"color": color, "width": 2})
+        place, up = line.consumption[which], line.value[which] / scale.seconds
+        figure.add_scatter(x=place, y=up, name=name, mode="lines", line={"color": color, "width": 2})
     if audit.mean_jct_s is not None:
         marker = {"size": 11, "symbol": "diamond", "color": INK}
-        place = [audit.gpu_hours], [audit.mean_jct_s / scale.seconds]
-        figure.add_scatter(x=place[0], y=place[1], name="had", mode="markers", marker=marker)
+        had = [audit.mean_jct_s / scale.seconds]
+        figure.add_scatter(x=[audit.gpu_hours], y=had, name="had", mode="markers", marker=marker)
     figure.update_xaxes(title_text="GPU-hours", type="log")
     figure.update_yaxes(title_text=f"mean completion time ({scale.unit})", rangemode="tozero")
     figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)

@@ -14,7 +14,8 @@ def relax(instance: BoaInstance, jobs: Mapping[str, float], *, pauses: bool) -> 
 
     Nothing limits a policy: a budget that counts every GPU as one is there for its unit. Rules of widths, whole nodes,
     interruptions and weights are dropped, as each only adds to what jobs take; of formulas, widths up to the widest
-    allowed one are known. Without ``pauses`` starts and changes take no time.
+    allowed one are known. Without ``pauses`` starts and changes take no time. A change of type takes what the shortest
+    one to that type takes, as a policy may go by a third type.
     """
     return instance.replace(
         classes={
@@ -24,6 +25,7 @@ def relax(instance: BoaInstance, jobs: Mapping[str, float], *, pauses: bool) -> 
                 weight=1.0,
                 most_mean_jct_s=None,
                 least_mean_gpus=None,
+                type_change_s_from=_shorten_changes(job_class),
             )
             for name, job_class in instance.classes.items()
             if jobs.get(name)
@@ -45,6 +47,15 @@ def _free(job_class: JobClass, rule: Widths | None) -> Widths | None:
     if own is None or all(widths is not None for widths in known):
         return None
     return Widths(max=max(int(widths[-1]) for widths in (*known, own.rule()) if widths is not None))
+
+
+def _shorten_changes(job_class: JobClass) -> dict[str, dict[str, float]]:
+    """Return by type left and entered what the shortest change to that type takes, where these differ."""
+    types, of = list(job_class.speedup), job_class.type_change_s_of
+    if not job_class.type_change_s_from or len(types) < 2:
+        return {}
+    least = {entered: min(of(left, entered) for left in types if left != entered) for entered in types}
+    return {left: {entered: least[entered] for entered in types if entered != left} for left in types}
 
 
 def has_pauses(instance: BoaInstance) -> bool:

@@ -191,3 +191,18 @@ def test_bounds_take_the_upper_end_of_bands() -> None:
     assert found[0] is not None
     assert found[1] is not None
     assert found[0].bound == pytest.approx(found[1].bound)
+
+
+def test_a_policy_may_change_types_by_a_third() -> None:
+    """From x to z takes 1000 s, by y 10 s and 10 s: what follows a slow epoch on x costs no more than the last 10 s."""
+    slow, quick = TableSpeedup(gpus=[1], speedup=[[1.0], [0.01]]), TableSpeedup(gpus=[1], speedup=[[0.01], [1.0]])
+    job = JobClass(
+        arrival_rate_per_hour=1.0,
+        epoch_size_gpu_hours=[1.0, 1.0],
+        speedup={"x": slow, "y": TableSpeedup(gpus=[1], speedup=[0.01]), "z": quick},
+        type_change_s=10.0,
+        type_change_s_from={"x": {"z": 1000.0}},
+    )
+    instance = BoaInstance(classes={"a": job}, gpu_types={"x": {}, "y": {}, "z": {}})
+    frontier = build_least_frontier(instance, {"a": Sizes(np.ones(1), np.ones(1))}, pauses=True)
+    assert frontier.line.value[-1] == pytest.approx(7210.0)
