@@ -21,6 +21,7 @@ from optplan.contracts.configurations import (
 )
 from optplan.contracts.audits import (
     Audit as Audit,
+    CapacityBound as CapacityBound,
 )
 from optplan.errors import (
     OptplanError as OptplanError,
@@ -133,6 +134,9 @@ from optplan.solving.auditing import (
 )
 from optplan.solving.billing import (
     compare_commitments as compare_commitments,
+)
+from optplan.solving.capacity import (
+    bound_by_capacity as bound_by_capacity,
 )
 from optplan.solving import (
     analyse_sensitivity as analyse_sensitivity,

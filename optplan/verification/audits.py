@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import Instance, Verification
-from optplan.contracts.audits import Audit, AuditBound, AuditedClass
+from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -29,10 +29,7 @@ def verify_audit(
     start = time.perf_counter()
     if not isinstance(instance, BoaInstance):
         raise UsageError(f"audits are of BOA instances, and {instance.name!r} is of another formulation")
-    if audit.instance_hash != instance.content_hash():
-        known, own = audit.instance_hash[:12], instance.content_hash()[:12]
-        message = f"the audit was made for {audit.instance_name!r} with hash {known}, this one has {own}"
-        raise UsageError(f"{message}; give the instance it was made for")
+    require_made_for(instance, audit, "audit")
     if trace is not None:
         require_trace(instance, trace)
     found = Checks()
@@ -64,6 +61,14 @@ def require_trace(instance: BoaInstance, trace: JobTrace) -> None:
     if trace.classes != tuple(instance.classes):
         message = f"the trace {trace.name!r} is not of the instance {instance.name!r}, which has other classes"
         raise UsageError(f"{message} ({', '.join(instance.classes)}); give the trace that was made with it")
+
+
+def require_made_for(instance: Instance, made: Audit | CapacityBound, what: str) -> None:
+    """Raise a UsageError unless something was made for an instance."""
+    if made.instance_hash != instance.content_hash():
+        known, own = made.instance_hash[:12], instance.content_hash()[:12]
+        message = f"the {what} was made for {made.instance_name!r} with hash {known}, this one has {own}"
+        raise UsageError(f"{message}; give the instance it was made for")
 
 
 def _check_classes(found: Checks, instance: BoaInstance, audit: Audit) -> bool:

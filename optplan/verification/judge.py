@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import BoundProof, Evaluation, Frontier, Instance, Result, Solution, Status, Verification
-from optplan.contracts.audits import Audit
+from optplan.contracts.audits import Audit, CapacityBound
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
 from optplan.errors import UnsupportedError, UsageError
@@ -19,6 +19,7 @@ from optplan.progress import VERIFY_LIMIT_S, Stopwatch
 from optplan.speedup import UNTRIED
 from optplan.verification.audits import verify_audit
 from optplan.verification.bounds import BoundJudge
+from optplan.verification.capacity import verify_capacity
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
 from optplan.verification.infeasibility import InfeasibilityJudge
@@ -54,7 +55,7 @@ def evaluate(instance: Instance, solution: Solution) -> Evaluation:
 
 def verify(
     instance: Instance,
-    result: Result[Solution] | Frontier | Audit,
+    result: Result[Solution] | Frontier | Audit | CapacityBound,
     *,
     jobs: JobTrace | None = None,
     gap: float = OPTIMAL_GAP,
@@ -93,6 +94,8 @@ def verify(
         return verify_frontier(instance, result, time_limit_s=time_limit_s)
     if isinstance(result, Audit):
         return verify_audit(instance, result, jobs, time_limit_s=time_limit_s)
+    if isinstance(result, CapacityBound):
+        return verify_capacity(instance, result, jobs, time_limit_s=time_limit_s)
     judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
     judging.check_decisions()
     judging.check_claims()

@@ -35,6 +35,7 @@ _SUITES = {
     "rubberband": "optplan.lab.benchmarks.rubberband",
     "runtime": "optplan.lab.benchmarks.runtime",
     "seer": "optplan.lab.benchmarks.seer",
+    "sizes": "optplan.lab.benchmarks.sizes",
     "srift": "optplan.lab.benchmarks.srift",
 }
 

@@ -96,7 +96,18 @@ def test_types_are_proven_and_the_tools_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_unknown_suites_are_refused_with_the_nearest_name() -> None:
     """And quick and full exclude each other."""
-    assert suites() == ["audit", "best-known", "boa", "boa-types", "online", "rubberband", "runtime", "seer", "srift"]
+    assert suites() == [
+        "audit",
+        "best-known",
+        "boa",
+        "boa-types",
+        "online",
+        "rubberband",
+        "runtime",
+        "seer",
+        "sizes",
+        "srift",
+    ]
     with pytest.raises(UsageError, match="no benchmark suite 'bao'; did you mean 'boa'"):
         run_suite("bao")
     with pytest.raises(UsageError, match="quick and full exclude each other"):

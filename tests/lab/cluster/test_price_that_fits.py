@@ -12,11 +12,15 @@ import pytest
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import write_json
+from optplan.instances.job_traces import JobTrace
 from optplan.lab.cluster.jobs import Job, Sight, TabledApplication
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.cluster.traced_jobs import simulate_trace
+from optplan.lab.traces.sia_boa import build_sia_instance
+from optplan.lab.traces.sia_workloads import read_workload
 
 
 def make_instance(
@@ -97,18 +101,33 @@ def test_a_change_has_to_be_worth_three_pauses() -> None:
 
 
 def test_a_job_is_looked_at_again_after_five_minutes() -> None:
-    """Whoever outlives what its class takes on average is taken to be about to end, and gives way to nobody."""
+    """In between, nothing is decided where nobody comes or goes."""
     curve = [1.0, 1.5]
     policy, job = PriceThatFits(make_instance({"x": curve})), Job("a", "x", 0.0, make_truth(curve))
 
     def ask(now_s: float, *changed: Job) -> Mapping[Job, int]:
-        return policy.allocate(Sight(now_s, {job: None}, changed, 2.0, 2.0, (0,), 2))
+        return policy.allocate(Sight(now_s, {job: None}, changed, 2.0, 2.0, (0,), 2, look=lambda _: (0, 2400.0)))
 
     assert ask(0.0, job) == {job: 2}
     job.gpus = 2
     assert ask(299.0) == {}
     assert ask(300.0) == {job: 2}
     assert ask(301.0) == {}
+
+
+def test_ends_of_epochs_are_looked_at_after_five_minutes_only() -> None:
+    """Of epochs of 100 s on one GPU, begun at 0 s, the third one ends then; of a job twice as large the second."""
+    instance = make_instance({"x": [1.0]}, epochs=36).replace(name="short")
+    fields = instance.classes["x"].replace(epoch_size_gpu_hours=[1.0 / 36.0] * 36)
+    policy = PriceThatFits(instance.replace(classes={"x": fields}))
+    truth = TabledApplication({1: np.full(36, 100.0)}, 36)
+    for size, until in ((1.0, 3), (2.0, 2)):
+        job = Job(f"a{until}", "x", 0.0, truth, size=size)
+        assert policy.allocate(Sight(0.0, {job: None}, [job], 1.0, 1.0, (0,), 1)) == {job: 1}
+        job.gpus = 1
+        assert policy.keeps_until(job) == until
+    job = Job("other", "z", 0.0, truth)
+    assert policy.keeps_until(job) == 36
 
 
 def test_jobs_of_other_classes_hold_one_gpu() -> None:
@@ -173,3 +192,27 @@ def test_it_needs_one_type_of_gpu() -> None:
     instance = make_instance({"x": [1.0, 1.5]}).replace(gpu_types={"v100": {}, "t4": {}})
     with pytest.raises(UsageError, match="needs one GPU type"):
         PriceThatFits(instance)
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_newtrace_is_served_as_well_as_is_written_down(data_pack: Path) -> None:
+    """960 jobs with Sia's slowdowns, by the instance's tables: 3,581 s at 136 GPUs and 2,357 s at 192."""
+    workload = data_pack / "sia" / "workloads" / "newtrace" / "workload-1.csv"
+    instance = build_sia_instance(workload, data_pack / "sia" / "traces", "aws", slowdown=True, max_width=64)
+    jobs = read_workload(workload)
+    unknown, places = np.full(len(jobs.job_names), np.nan), [*instance.classes]
+    trace = JobTrace(
+        name="newtrace-1",
+        classes=tuple(places),
+        class_index=np.array([places.index(jobs.applications[which]) for which in jobs.application_index]),
+        arrive_s=jobs.submission_s,
+        size=np.ones(unknown.size),
+        ids=np.array(jobs.job_names),
+        gpus=unknown,
+        run_s=unknown,
+        wait_s=unknown,
+        span_s=jobs.span_s,
+    )
+    for nodes, mean_s in ((34, 3581.0), (48, 2357.0)):
+        outcome = simulate_trace(instance, trace, PriceThatFits(instance), gpus_per_node=4, nodes=nodes)
+        assert float(outcome.jct_s.mean()) == pytest.approx(mean_s, rel=0.02)

@@ -9,6 +9,7 @@ at that price, so no budget is needed.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -44,7 +45,8 @@ class _Table:
         self.parts = -(-_PARTS // job_class.num_epochs)
         speeds = np.broadcast_to(options.speeds[:, kept], (job_class.num_epochs, kept.size))
         hours: FloatArray = job_class.epoch_size_gpu_hours[:, None] / speeds
-        self.hours: list[list[float]] = hours.tolist()
+        #: By width (K, E + 1) when each epoch of a job ends that holds it.
+        self.ends_h: list[list[float]] = np.cumsum(np.vstack([np.zeros(kept.size), hours]), axis=0).T.tolist()
         rate = job_class.weight * options.wall[kept] + prices[:, None] * (options.paid * options.held)[kept]
         enter = _HYSTERESIS * options.pause_h[kept] * rate
         count = self.parts * job_class.num_epochs
@@ -99,12 +101,13 @@ class PriceThatFits:
         return self._least.get(job.application, 1)
 
     def keeps_until(self, job: Job) -> int:
-        """Return its next epoch."""
-        return job.epochs_done + 1
-
-    def passes(self, job: Job) -> bool:
-        """Say whether the price need not be looked for yet."""
-        return job.settled_s < self._next_s
+        """Return the epoch that ends when the price is looked for again, or after that."""
+        table = self._tables.get(job.application)
+        if table is None:
+            return job.truth.num_epochs
+        ends_h, done = table.ends_h[table.place[job.gpus]], job.epochs_done
+        left_h = (self._next_s - max(job.settled_s, job.goes_on_s)) / SECONDS_PER_HOUR / job.size
+        return max(bisect_left(ends_h, ends_h[done] + left_h), done + 1)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Find the price, where it is time to."""
@@ -118,22 +121,22 @@ class PriceThatFits:
             if name in self._least and name not in self._tables:
                 widths = [k for k in self._instance.allowed_widths(name).tolist() if k <= gpus and job.truth.runs_on(k)]
                 self._tables[name] = _Table(self._instance, name, widths, self._prices)
-        demands = [self._state(job, sight.now_s) for job in sight.jobs]
+        demands = [self._state(job, sight) for job in sight.jobs]
         return dict(zip(sight.jobs, _divide(demands, gpus), strict=True)) if demands else {}
 
-    def _state(self, job: Job, now_s: float) -> tuple[float, IntArray]:
+    def _state(self, job: Job, sight: Sight) -> tuple[float, IntArray]:
         """Return what is left of a job, and its widths at the prices."""
         table = self._tables.get(job.application)
         if table is None:
             return math.inf, np.ones(_PRICES, dtype=np.int64)
-        part = 0
-        if table.parts > 1:
-            done, place = (1.0 - job.left) * job.size, table.place.get(job.gpus)
-            if place is not None:
-                ran_s = max(now_s - max(job.settled_s, job.goes_on_s), 0.0)
-                done += ran_s / SECONDS_PER_HOUR / table.hours[job.epochs_done][place]
-            part = min(int(done * table.parts), table.parts - 1)
-        row = job.epochs_done * table.parts + part
+        epoch, done = job.epochs_done, 1.0 - job.left
+        if job.gpus:
+            epoch, ends_s = sight.look(job)
+            ends_h = table.ends_h[table.place[job.gpus]]
+            left_h = (ends_s - max(sight.now_s, job.goes_on_s)) / SECONDS_PER_HOUR
+            done = 1.0 - left_h / (ends_h[epoch + 1] - ends_h[epoch]) / job.size if job.size else 1.0
+        part = min(max(int(done * job.size * table.parts), 0), table.parts - 1)
+        row = epoch * table.parts + part
         return table.left[row], table.demand(row, job.gpus)
 
 

@@ -1,0 +1,78 @@
+"""Bounds for clusters of fixed size judged: each is derived again from its prices and the jobs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts import Instance, Verification
+from optplan.contracts.audits import CapacityBound
+from optplan.contracts.judgement import RefutedError
+from optplan.errors import UsageError
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.judge.capacity import derive_bound
+from optplan.formulations.boa.laws.courses import Course, list_courses
+from optplan.progress import OutOfTime, Stopwatch
+from optplan.verification.audits import require_made_for, require_trace
+from optplan.verification.findings import TOLERANCE, Checks
+
+if TYPE_CHECKING:
+    from optplan.instances.job_traces import JobTrace
+
+_MESSAGE = "the prices must prove the bound"
+
+
+def list_trace_courses(instance: BoaInstance, trace: JobTrace, gpus: int, *, pauses: bool) -> list[Course]:
+    """List the courses of the jobs of a trace; those of no size have none, and take no time."""
+    require_trace(instance, trace)
+    jobs = {}
+    for name in trace.classes:
+        places = trace.of_class(name)
+        places = places[trace.size[places] > 0.0]
+        if places.size:
+            jobs[name] = (places, trace.size[places])
+    return list_courses(instance, jobs, gpus, pauses=pauses)
+
+
+def verify_capacity(
+    instance: Instance, bound: CapacityBound, trace: JobTrace | None = None, *, time_limit_s: float | None = None
+) -> Verification:
+    """Derive the bound of the jobs on so many GPUs again from its prices; without the jobs it is on trust."""
+    start = time.perf_counter()
+    if not isinstance(instance, BoaInstance):
+        raise UsageError(f"such bounds are of BOA instances, and {instance.name!r} is of another formulation")
+    require_made_for(instance, bound, "bound")
+    found = Checks()
+    stopwatch = Stopwatch(time_limit_s, clock=time.thread_time)
+    if trace is None:
+        found.on_trust.append("bound: it is of jobs that arrive at some times; give the jobs")
+    else:
+        found.compare("jobs", "", bound.num_jobs, len(trace), 0.0, "the bound must be of the jobs that there are")
+        try:
+            mean_jct_s, scale_s = _derive(instance, bound, trace, stopwatch)
+            found.at_most("bound", "", bound.mean_jct_s, mean_jct_s, TOLERANCE * scale_s, _MESSAGE)
+        except RefutedError as error:
+            found.fail("bound", "", f"{_MESSAGE}: {error}")
+        except OutOfTime:
+            found.on_trust.append(f"bound: not checked within {stopwatch.limit_s:g} s")
+    found.never_checked.append("assumptions: whether speeds, sizes and pauses are those of the cluster")
+    return Verification(
+        checks=tuple(found.list_checks()),
+        on_trust=tuple(found.on_trust),
+        never_checked=tuple(found.never_checked),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _derive(instance: BoaInstance, bound: CapacityBound, trace: JobTrace, stopwatch: Stopwatch) -> tuple[float, float]:
+    """Derive the bound on the mean completion time, and the size of what it is the difference of, in seconds."""
+    courses = list_trace_courses(instance, trace, bound.gpus, pauses=bound.pauses)
+    if len(courses) != len(bound.marks):
+        raise RefutedError(f"it has marks of {len(bound.marks)} courses, and the jobs have {len(courses)}")
+    if not (np.isfinite(bound.prices) & (bound.prices >= 0.0)).all():
+        raise RefutedError("prices must be numbers of at least 0")
+    total_s = derive_bound(courses, trace.arrive_s, bound, stopwatch)
+    paid_s = bound.gpus * bound.bucket_s * float(bound.prices.sum())
+    return total_s / len(trace), (abs(total_s) + paid_s) / len(trace)
