@@ -15,7 +15,7 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.following import follow_solution, types_along
-from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
+from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.formulations.boa.planning import choose_way
 from optplan.schema import FloatArray
@@ -91,19 +91,13 @@ def _bill(
     instance: BoaInstance, laws: Mapping[str, Demand], mean_jct_s: float, committed: Mapping[str, float] | None
 ) -> Billed:
     """Bill what is in use of each GPU type, with numbers committed, or the best ones."""
-    bills = {
-        name: make_bill(Tariff.of(kind), laws[name], None if committed is None else committed[name])
-        if (kind := instance.gpu_types[name]).commitments is not None
-        else Bill({}, 0.0, 0.0, laws[name].mean)
-        for name in instance.gpu_types
-    }
-    prices = instance.prices_on_demand
+    bills, prices = bill_demand(instance, laws, committed), instance.prices_on_demand
     return Billed(
         gpus=math.fsum(law.mean for law in laws.values()),
         mean_jct_s=mean_jct_s,
-        bill=math.fsum(prices[name] * bill.total for name, bill in bills.items()),
-        on_demand=math.fsum(prices[name] * laws[name].mean for name in bills),
-        committed={name: math.fsum(bill.gpus.values()) for name, bill in bills.items()},
+        bill=math.fsum(bill.total for bill in bills.values()),
+        on_demand=math.fsum(prices[name] * law.mean for name, law in laws.items()),
+        committed={name: bill.number for name, bill in bills.items()},
     )
 
 
