@@ -11,7 +11,7 @@ import numpy as np
 
 from optplan.contracts.billing import Billed, BilledPlan
 from optplan.contracts.result import Result
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.following import follow_solution, types_along
@@ -55,6 +55,8 @@ def compare_commitments(
     ------
     UsageError
         Without commitments or a budget, or when the trace has other classes.
+    InfeasibleError
+        When no plan was found for any of these.
     """
     if not instance.commits:
         fix = "give a GPU type some, as in --set 'gpu_types.a100.commitments={1-year: {discount: 0.37}}'"
@@ -84,6 +86,9 @@ def compare_commitments(
         same = solve(instance.replace(budget=bill), time_limit_s=time_limit_s, ranges=False)
         add("with widths, same bill", same, None)
     add("with widths, whole budget", together, None)
+    if not rows:
+        claim = together.infeasibility
+        raise InfeasibleError(claim.reason if claim is not None else together.warnings[-1])
     return tuple(rows)
 
 

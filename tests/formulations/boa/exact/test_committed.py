@@ -116,7 +116,7 @@ def test_against_every_plan(seed: int, discount: float, share: float, dispersion
     if result.status is Status.INFEASIBLE:
         assert best == np.inf
     if result.objective is not None:
-        assert best * (1.0 - 1e-9) <= result.objective <= 1.3 * best
+        assert best * (1.0 - 1e-9) <= result.objective <= 1.05 * best
     if result.bound is not None:
         assert result.bound <= best * (1.0 + 1e-6)
 
