@@ -105,7 +105,7 @@ class WidthCalculator:
         # By limit, as the last solve has found them: seconds of all jobs of an hour that one more of it is worth.
         self._prices: dict[str, float] = {}
         # Whether all that is limited are sums over classes, and widths are whole.
-        is_whole = instance.problem is not Problem.CONTINUOUS and instance.most_gpus is None
+        is_whole = instance.problem is not Problem.CONTINUOUS and not instance.bound_by_law
         self._is_linear = is_whole and not (instance.due_s or instance.floors)
         if state is not None:
             self._restore(state)
