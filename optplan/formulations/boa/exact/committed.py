@@ -34,12 +34,12 @@ from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 
-#: Times that weights are taken anew, and solves for each.
-_ROUNDS, _TRIES = 3, 4
+#: Times that weights are taken anew.
+_ROUNDS = 3
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
-#: Relative gap of the solves along the way.
-_GAP = 1e-5
+#: Solves for each set of weights and their relative gap; and where further limits make each of them take long.
+_ALONE, _LINKED = (4, 1e-5), (2, 1e-3)
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -78,9 +78,11 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     if first.bill <= budget:
         return base if instance.prices_in_budget == instance.prices_on_demand else replace(base, shadow_prices={})
     try:
-        for candidate in _search(instance, first, costs, request):
-            found.append(candidate)
-            request.stopwatch.emit("commitments", objective=candidate.objective, bound=base.bound)
+        # Of several types, one is used much where it is committed and little where it is not: so from both sides.
+        for weighed in (_weigh(instance, costs, None), *([costs] if len(instance.gpu_types) > 1 else [])):
+            for candidate in _search(instance, first, costs, weighed, request):
+                found.append(candidate)
+                request.stopwatch.emit("commitments", objective=candidate.objective, bound=base.bound)
     except OutOfTime:
         pass
     kept = [one for one in found if one.bill <= budget * (1.0 + _ROUNDING)]
@@ -97,24 +99,29 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
 
 
 def _search(
-    instance: BoaInstance, first: _Priced, costs: Sequence[PathCosts], request: SolveRequest
+    instance: BoaInstance,
+    first: _Priced,
+    costs: Sequence[PathCosts],
+    weighed: Sequence[PathCosts],
+    request: SolveRequest,
 ) -> Iterator[_Priced]:
-    """Yield plans: for each set of weights those along the secants of the bill over the amount of the row."""
+    """Yield plans, from the first weights on: for each those along the secants of the bill over the row's amount."""
     budget, at = instance.budget_amount(), first
     others = list(instance.limits.values())[1:]
+    tries, gap = _LINKED if others or any(each.num_groups > 1 for each in costs) else _ALONE
     for number in range(_ROUNDS):
-        weighed = _weigh(instance, costs, at if number else None)
+        weighed = _weigh(instance, costs, at) if number else weighed
         used, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
         amount = used * budget / at.bill if number == 0 else used + budget - at.bill
         low, high, best = least, np.inf, None
-        for attempt in range(_TRIES + 1):
-            if attempt == _TRIES:
+        for attempt in range(tries + 1):
+            if attempt == tries:
                 if best is not None:
                     break
-                amount = least  # nothing else was found to keep the budget
+                amount = least if number else max(least, budget)  # on demand that keeps the budget
             request.stopwatch.require()
             limits = np.array([max(amount, least), *others])
-            answer = solve_costs(instance, weighed, limits=limits, gap=_GAP, stopwatch=request.stopwatch)
+            answer = solve_costs(instance, weighed, limits=limits, gap=gap, stopwatch=request.stopwatch)
             if answer is None or answer.solution is None:
                 least = low = amount = 0.5 * (max(amount, least) + used)
                 continue
@@ -129,7 +136,7 @@ def _search(
             # Bills go in steps: what lies beyond an amount that was tried would be the same again.
             amount *= budget * (1.0 - 0.5 * _CLOSE) / one.bill
             amount = amount if low < amount < high else 0.5 * (low + high)
-        if best is None or (number and best.objective > at.objective * (1.0 - _GAP)):
+        if best is None or (number and best.objective > at.objective * (1.0 - gap)):
             return
         at = best
 

@@ -137,6 +137,19 @@ def test_never_worse_than_the_quantile_rule() -> None:
         assert joint.measures["bill"] <= bill * (1.0 + 1e-9)
 
 
+def test_another_type_is_worth_it_once_committed() -> None:
+    """At 70 % off t4s take a third of the jobs that on demand ran elsewhere; and no plan on demand is ever lost."""
+    instance = build_named("boa-newtrace-types")
+    assert isinstance(instance, BoaInstance)
+    plain = solve(instance)
+    cheap = instance.gpu_types["t4"].replace(commitments={"3-years": {"discount": 0.7}})
+    result = solve(instance.replace(gpu_types=dict(instance.gpu_types) | {"t4": cheap}))
+    assert result.objective is not None
+    assert plain.objective is not None
+    assert result.objective < 0.97 * plain.objective
+    assert result.measures["committed.t4.3-years"] > 10.0
+
+
 def test_mixed_plans() -> None:
     """Fractions of jobs come closer to the bound than one row of widths for all."""
     pure, mixed = one_class("7.5gpu"), one_class("7.5gpu").replace(policy="mixed")
