@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from optplan.speedup import TableSpeedup
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
+EXAMPLE = Path(__file__).parents[1] / "docs/examples/sacct.txt"
 TERM = "gpu_types.t4.commitments={1-year: {discount: 0.45}}"
 
 
@@ -104,6 +106,19 @@ def test_the_command_lists_them(run: Runner) -> None:
     assert len(data) == 5
     assert not any("trace" in plan for plan in data)
     assert data[0]["law"]["bill"] == pytest.approx(130.0, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_a_log_is_enough(run: Runner) -> None:
+    """Classes, law and jobs come of one log; a budget that no plan keeps is infeasible, with the least one."""
+    log = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")
+    term = "gpu_types={a100: {commitments: {1-year: {discount: 0.45}}}}"
+    data = run("commit", *log, "--budget", "40gpu", "--set", term, "--json").data
+    assert [plan["name"] for plan in data][:2] == ["nothing committed", "P95 committed, same widths"]
+    assert data[2]["trace"]["bill"] <= data[0]["trace"]["bill"]
+    refused = run("commit", *log, "--budget", "1gpu", "--set", term)
+    assert refused.code == 3
+    assert "the least budget for which" in refused.err
 
 
 def test_solve_says_what_to_commit(run: Runner) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 
 from optplan.contracts.billing import Billed, BilledPlan
 from optplan.contracts.result import Result
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.following import follow_solution, types_along
-from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
+from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.formulations.boa.planning import choose_way
 from optplan.schema import FloatArray
@@ -55,6 +55,8 @@ def compare_commitments(
     ------
     UsageError
         Without commitments or a budget, or when the trace has other classes.
+    InfeasibleError
+        When no plan was found for any of these.
     """
     if not instance.commits:
         fix = "give a GPU type some, as in --set 'gpu_types.a100.commitments={1-year: {discount: 0.37}}'"
@@ -84,6 +86,9 @@ def compare_commitments(
         same = solve(instance.replace(budget=bill), time_limit_s=time_limit_s, ranges=False)
         add("with widths, same bill", same, None)
     add("with widths, whole budget", together, None)
+    if not rows:
+        claim = together.infeasibility
+        raise InfeasibleError(claim.reason if claim is not None else together.warnings[-1])
     return tuple(rows)
 
 
@@ -91,19 +96,13 @@ def _bill(
     instance: BoaInstance, laws: Mapping[str, Demand], mean_jct_s: float, committed: Mapping[str, float] | None
 ) -> Billed:
     """Bill what is in use of each GPU type, with numbers committed, or the best ones."""
-    bills = {
-        name: make_bill(Tariff.of(kind), laws[name], None if committed is None else committed[name])
-        if (kind := instance.gpu_types[name]).commitments is not None
-        else Bill({}, 0.0, 0.0, laws[name].mean)
-        for name in instance.gpu_types
-    }
-    prices = instance.prices_on_demand
+    bills, prices = bill_demand(instance, laws, committed), instance.prices_on_demand
     return Billed(
         gpus=math.fsum(law.mean for law in laws.values()),
         mean_jct_s=mean_jct_s,
-        bill=math.fsum(prices[name] * bill.total for name, bill in bills.items()),
-        on_demand=math.fsum(prices[name] * laws[name].mean for name in bills),
-        committed={name: math.fsum(bill.gpus.values()) for name, bill in bills.items()},
+        bill=math.fsum(bill.total for bill in bills.values()),
+        on_demand=math.fsum(prices[name] * law.mean for name, law in laws.items()),
+        committed={name: bill.number for name, bill in bills.items()},
     )
 
 

@@ -113,7 +113,7 @@ class WidthCalculator:
         # By limit, as the last solve has found them: seconds of all jobs of an hour that one more of it is worth.
         self._prices: dict[str, float] = {}
         # Whether all that is limited are sums over classes, and widths are whole.
-        is_whole = instance.problem is not Problem.CONTINUOUS and instance.most_gpus is None
+        is_whole = instance.problem is not Problem.CONTINUOUS and not instance.bound_by_law
         self._is_linear = is_whole and not (instance.due_s or instance.floors)
         # Whether widths that are made for another budget keep whatever else is limited, as far as any do.
         self._can_hold = not (instance.due_s or instance.floors or instance.most_gpus)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from optplan.formulations.boa.data.commitments import Term
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
-from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
+from optplan.formulations.boa.laws.commitments import Tariff, bill_demand, make_bill
 from optplan.reporting.pages import Block, Charts, Section
-from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
+from optplan.reporting.phrases import format_gpus, format_share
 from optplan.reporting.style import BLUE, GREY, LEGEND_ABOVE, Figure, color_types, escape_text, new_figure
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.units import HOURS_PER_MONTH, BudgetUnit, format_duration
+from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts import Result, Solution
@@ -37,32 +37,19 @@ def list_bills(instance: BoaInstance, result: Result[Solution]) -> list[Table]:
     if not instance.commits or not isinstance(result.solution, BoaSolution):
         return []
     laws = {name: find_demand(instance, result.solution, name) for name in instance.gpu_types}
-    rows = [row for name, demand in laws.items() for row in _list_parts(instance, name, demand)]
-    parts = Table("What the bill is made of", (Column("GPUs"), *numbers("number", "of the bill", "a month")), rows)
-    return [parts, *(_list_discounts(name, laws[name]) for name, t in instance.gpu_types.items() if t.commitments)]
-
-
-def _list_parts(instance: BoaInstance, name: str, demand: Demand) -> list[tuple[str, ...]]:
-    """List the GPUs of a type by how they are paid: their number, on average where that varies, and what they cost."""
-    kind, bill = instance.gpu_types[name], Bill({}, 0.0, 0.0, demand.mean)
-    rows: list[tuple[str, float, float]] = []
-    if kind.commitments is not None:
-        bill = make_bill(Tariff.of(kind), demand)
-        for term, gpus in bill.gpus.items():
-            rows.append((f"{name} for {term}", gpus, gpus * kind.commitments[term].of_demand(kind.price_usd_per_hour)))
-    if kind.spot_market is not None:
-        rows.append((f"{name} on spot", bill.spot / kind.spot_market.of_demand(kind.price_usd_per_hour), bill.spot))
-    rows.append((f"{name} on demand", bill.on_demand, bill.on_demand))
-    price = kind.price_usd_per_hour
-    return [
-        (
-            said,
-            format_gpus(gpus),
-            format_share(cost / bill.total if bill.total else 0.0),
-            NOTHING if price is None else format_usd(price * cost * HOURS_PER_MONTH),
-        )
-        for said, gpus, cost in rows
-    ]
+    bills, parts = bill_demand(instance, laws), list[tuple[str, str, str]]()
+    total = sum(bill.total for bill in bills.values())
+    for name, bill in bills.items():
+        kind, on_demand = instance.gpu_types[name], instance.prices_on_demand[name]
+        rates = {term: rate.of_demand(kind.price_usd_per_hour) for term, rate in (kind.commitments or {}).items()}
+        rows = [(f"{name} for {term}", gpus, gpus * on_demand * rates[term]) for term, gpus in bill.gpus.items()]
+        if kind.spot_market is not None:
+            rate = kind.spot_market.of_demand(kind.price_usd_per_hour) * on_demand
+            rows.append((f"{name} on spot", bill.spot / rate, bill.spot))
+        rows.append((f"{name} on demand", bill.on_demand / on_demand, bill.on_demand))
+        parts += [(what, format_gpus(gpus), format_share(cost / total)) for what, gpus, cost in rows]
+    table = Table("What the bill is made of", (Column("GPUs"), *numbers("number", "of the bill")), parts)
+    return [table, *(_list_discounts(name, laws[name]) for name, t in instance.gpu_types.items() if t.commitments)]
 
 
 def _list_discounts(name: str, demand: Demand) -> Table:

@@ -28,30 +28,33 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.paths import solve_costs, value_of
 from optplan.formulations.boa.exact.peak.demand import find_demand, list_stays
-from optplan.formulations.boa.laws.commitments import Tariff, make_bill, sum_beyond
+from optplan.formulations.boa.laws.commitments import Bill, Tariff, bill_demand, sum_beyond
 from optplan.formulations.boa.laws.demand import Demand, gather_crowd
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 
-#: Times that weights are taken anew, and solves for each.
-_ROUNDS, _TRIES = 3, 4
+#: Times that weights are taken anew.
+_ROUNDS = 3
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
-#: Relative gap of the solves along the way.
-_GAP = 1e-5
+#: Solves for each set of weights and their relative gap; and where further limits make each of them take long.
+_ALONE, _LINKED = (4, 1e-5), (2, 1e-3)
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
+
+_KEPT = "whether the bill, committed GPUs included, keeps the budget then"
 
 
 @dataclass(frozen=True)
 class _Priced:
-    """A plan with its bill, and by committed GPU type the law of those in use and the number committed."""
+    """A plan with its bill, and by GPU type the law of those in use and what is paid for them."""
 
     solution: BoaSolution
     objective: float
     bill: float
-    types: dict[str, tuple[Tariff, Demand, float]]
+    laws: dict[str, Demand]
+    bills: dict[str, Bill]
 
 
 def refuse_uncommitted(instance: BoaInstance) -> str:
@@ -69,20 +72,17 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     if base.solution is None or base.objective is None:
         if base.infeasibility is None:
             return base
-        return replace(
-            base,
-            infeasibility=weaken(
-                base.infeasibility, "whether the bill, committed GPUs included, keeps the budget then"
-            ),
-        )
+        return replace(base, infeasibility=weaken(base.infeasibility, _KEPT))
     budget, costs, found = instance.budget_amount(), cost_steps(instance), list[_Priced]()
     first = _price(instance, base.solution, costs)
     if first.bill <= budget:
         return base if instance.prices_in_budget == instance.prices_on_demand else replace(base, shadow_prices={})
     try:
-        for candidate in _search(instance, first, costs, request):
-            found.append(candidate)
-            request.stopwatch.emit("commitments", objective=candidate.objective, bound=base.bound)
+        # Of several types, one is used much where it is committed and little where it is not: so from both sides.
+        for weighed in (_weigh(instance, costs, None), *([costs] if len(instance.gpu_types) > 1 else [])):
+            for candidate in _search(instance, first, costs, weighed, request):
+                found.append(candidate)
+                request.stopwatch.emit("commitments", objective=candidate.objective, bound=base.bound)
     except OutOfTime:
         pass
     kept = [one for one in found if one.bill <= budget * (1.0 + _ROUNDING)]
@@ -99,24 +99,29 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
 
 
 def _search(
-    instance: BoaInstance, first: _Priced, costs: Sequence[PathCosts], request: SolveRequest
+    instance: BoaInstance,
+    first: _Priced,
+    costs: Sequence[PathCosts],
+    weighed: Sequence[PathCosts],
+    request: SolveRequest,
 ) -> Iterator[_Priced]:
-    """Yield plans: for each set of weights those along the secants of the bill over the amount of the row."""
+    """Yield plans, from the first weights on: for each those along the secants of the bill over the row's amount."""
     budget, at = instance.budget_amount(), first
     others = list(instance.limits.values())[1:]
+    tries, gap = _LINKED if others or any(each.num_groups > 1 for each in costs) else _ALONE
     for number in range(_ROUNDS):
-        weighed = _weigh(instance, costs, at if number else None)
+        weighed = _weigh(instance, costs, at) if number else weighed
         used, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
         amount = used * budget / at.bill if number == 0 else used + budget - at.bill
         low, high, best = least, np.inf, None
-        for attempt in range(_TRIES + 1):
-            if attempt == _TRIES:
+        for attempt in range(tries + 1):
+            if attempt == tries:
                 if best is not None:
                     break
-                amount = least  # nothing else was found to keep the budget
+                amount = least if number else max(least, budget)  # on demand that keeps the budget
             request.stopwatch.require()
             limits = np.array([max(amount, least), *others])
-            answer = solve_costs(instance, weighed, limits=limits, gap=_GAP, stopwatch=request.stopwatch)
+            answer = solve_costs(instance, weighed, limits=limits, gap=gap, stopwatch=request.stopwatch)
             if answer is None or answer.solution is None:
                 least = low = amount = 0.5 * (max(amount, least) + used)
                 continue
@@ -131,24 +136,17 @@ def _search(
             # Bills go in steps: what lies beyond an amount that was tried would be the same again.
             amount *= budget * (1.0 - 0.5 * _CLOSE) / one.bill
             amount = amount if low < amount < high else 0.5 * (low + high)
-        if best is None or (number and best.objective > at.objective * (1.0 - _GAP)):
+        if best is None or (number and best.objective > at.objective * (1.0 - gap)):
             return
         at = best
 
 
 def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Priced:
     """Return what a plan takes, its bill in the unit of the budget, and what that is made of."""
-    bill, types = 0.0, {}
-    for name, price in instance.prices_on_demand.items():
-        demand = find_demand(instance, solution, name)
-        if instance.gpu_types[name].commitments is None:
-            bill += price * demand.mean
-            continue
-        tariff = Tariff.of(instance.gpu_types[name])
-        found = make_bill(tariff, demand)
-        bill += price * found.total
-        types[name] = tariff, demand, sum(found.gpus.values())
-    return _Priced(solution, value_of(instance, costs, solution), bill, types)
+    laws = {name: find_demand(instance, solution, name) for name in instance.gpu_types}
+    bills = bill_demand(instance, laws)
+    total = sum(bill.total for bill in bills.values())
+    return _Priced(solution, value_of(instance, costs, solution), total, laws, bills)
 
 
 def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None) -> list[PathCosts]:
@@ -160,8 +158,8 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
         for gpu_type in options.gpu_types:
             own, price = options.of_type(gpu_type), instance.prices_on_demand[gpu_type]
             adds = options.paid[own]
-            if at is not None and gpu_type in at.types:
-                adds = _add_clumps(instance, at.solution, each.name, adds, *at.types[gpu_type])
+            if at is not None and instance.gpu_types[gpu_type].commitments is not None:
+                adds = _add_clumps(instance, at, each.name, gpu_type, adds)
             weight[own] = price * adds / (options.paid[own] * options.price[own])
         run, enter = each.run_consumption.copy(), each.enter_consumption.copy()
         run[0], enter[0] = run[0] * weight, enter[0] * weight
@@ -169,20 +167,13 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
     return weighed
 
 
-def _add_clumps(
-    instance: BoaInstance,
-    solution: BoaSolution,
-    name: str,
-    gpus: FloatArray,
-    tariff: Tariff,
-    demand: Demand,
-    committed: float,
-) -> FloatArray:
+def _add_clumps(instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray) -> FloatArray:
     """Return (K,) what one more job of a class on numbers of GPUs adds on average to what is paid beyond committed."""
+    tariff, demand, committed = Tariff.of(instance.gpu_types[gpu_type]), at.laws[gpu_type], at.bills[gpu_type].number
     arrivals, chances = instance.classes[name].arrivals, demand.any_time
     goes_on = 0.0 if arrivals is None else arrivals.repeat
     if arrivals is not None:  # more of them come at some hours
-        own = [stay for stay in list_stays(instance, solution) if stay.job_class == name]
+        own = [stay for stay in list_stays(instance, at.solution) if stay.job_class == name]
         by_hour = gather_crowd(instance, own, steady=False).jobs.sum(axis=1)
         chances = by_hour / by_hour.sum() @ np.broadcast_to(demand.chances, (by_hour.size, chances.size))
     in_use: FloatArray = np.arange(chances.size, dtype=np.float64) * demand.unit

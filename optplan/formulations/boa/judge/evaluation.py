@@ -60,7 +60,7 @@ from optplan.formulations.boa.judge.following import (
     real_range,
     types_along,
 )
-from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
+from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
@@ -157,21 +157,17 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
 
 def _measure_bill(instance: BoaInstance, solution: BoaSolution) -> dict[str, float]:
     """Measure how many GPUs are best committed, and the bill in the unit of the budget, which is least then."""
-    measures, parts = dict[str, float](), {name: list[float]() for name in ("committed", "spot", "on_demand")}
-    usd: list[float | None] = []
-    for name, price in instance.prices_on_demand.items():
-        gpu_type, demand = instance.gpu_types[name], find_demand(instance, solution, name)
-        bill = Bill({}, 0.0, 0.0, demand.mean)
-        if gpu_type.commitments is not None:
-            bill = make_bill(Tariff.of(gpu_type), demand)
-        measures |= {f"committed.{name}.{term}": gpus for term, gpus in bill.gpus.items()}
-        for part, own in parts.items():
-            own.append(price * getattr(bill, part))
-        usd.append(None if gpu_type.price_usd_per_hour is None else gpu_type.price_usd_per_hour * bill.total)
-    measures |= {f"bill.{part}": math.fsum(own) for part, own in parts.items()}
-    measures["bill"] = math.fsum(math.fsum(own) for own in parts.values())
-    known = [each for each in usd if each is not None]
-    return measures | ({"bill_usd_per_hour": math.fsum(known)} if len(known) == len(usd) else {})
+    laws = {name: find_demand(instance, solution, name) for name in instance.gpu_types}
+    bills = bill_demand(instance, laws)
+    measures = {f"committed.{name}.{term}": gpus for name, bill in bills.items() for term, gpus in bill.gpus.items()}
+    parts = ("committed", "spot", "on_demand")
+    measures |= {f"bill.{part}": math.fsum(getattr(bill, part) for bill in bills.values()) for part in parts}
+    measures["bill"] = math.fsum(bill.total for bill in bills.values())
+    usd = [kind.price_usd_per_hour for kind in instance.gpu_types.values()]
+    if None not in usd:
+        on_demand = zip(usd, instance.prices_on_demand.values(), bills.values(), strict=True)
+        measures["bill_usd_per_hour"] = math.fsum((price or 0.0) / own * bill.total for price, own, bill in on_demand)
+    return measures
 
 
 def _wait_for_nodes(

@@ -17,6 +17,7 @@ import numpy as np
 
 from optplan.formulations.boa.data.commitments import SpotMarket, Term
 from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.schema import FloatArray
 
@@ -26,7 +27,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Bill:
-    """What GPUs of a type cost on average, in GPUs on demand, and how many are committed by term."""
+    """What GPUs of a type cost on average, and how many are committed by term."""
 
     gpus: dict[str, float]
     committed: float
@@ -37,6 +38,11 @@ class Bill:
     def total(self) -> float:
         """All of it."""
         return self.committed + self.spot + self.on_demand
+
+    @property
+    def number(self) -> float:
+        """How many are committed for all terms."""
+        return sum(self.gpus.values())
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,21 @@ class Tariff:
         return stacked
 
 
+def bill_demand(
+    instance: BoaInstance, laws: Mapping[str, Demand], committed: Mapping[str, float] | None = None
+) -> dict[str, Bill]:
+    """Return by GPU type the bill in the unit of the budget, with numbers of committed ones or the best."""
+    bills = {}
+    for name, price in instance.prices_on_demand.items():
+        kind, bill = instance.gpu_types[name], Bill({}, 0.0, 0.0, laws[name].mean)
+        if kind.commitments is not None:
+            bill = make_bill(Tariff.of(kind), laws[name], None if committed is None else committed[name])
+        bills[name] = Bill(bill.gpus, price * bill.committed, price * bill.spot, price * bill.on_demand)
+    return bills
+
+
 def make_bill(tariff: Tariff, demand: Demand, committed: float | None = None) -> Bill:
-    """Return the bill for a distribution of GPUs in use, with a number of committed ones or the best."""
+    """Return the bill, in GPUs on demand, for a distribution of GPUs in use; see :func:`bill_demand`."""
     chances = demand.any_time
     in_use: FloatArray = np.arange(chances.size, dtype=np.float64) * demand.unit
     if committed is None:
