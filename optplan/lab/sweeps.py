@@ -22,7 +22,7 @@ from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path
+from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path, tell_arrivals
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
@@ -99,6 +99,7 @@ class Cell(FrozenModel):
             "cost_usd": None if price is None else price * outcome.billed_gpu_hours,
             **outcome.to_json_data(),
             "not_measured": _list_unmeasured(jobs),
+            "arrivals": tell_arrivals(self.policy, outcome.jobs),
         }
 
     def digest(self, checksums: Checksums) -> str:

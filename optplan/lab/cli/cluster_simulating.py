@@ -247,6 +247,8 @@ def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
     for name, by_word in data["not_measured"].items():
         told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
         parts.append(plain_text(f"{name}: placements that were not measured are {told}"))
+    if data["arrivals"]:
+        parts.append(plain_text(data["arrivals"]))
     problems = say_problems(outcome)
     if problems:
         parts += ["", plain_text("jobs that were not completed", "bold"), *map(plain_text, problems)]

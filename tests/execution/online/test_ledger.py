@@ -197,7 +197,7 @@ def test_a_plan_says_when_other_arrivals_come_than_it_expects(stream: BoaInstanc
     expected = Expectation.of(build_plan(stream, solve(stream)), stream)
     assert expected.tell({"a": 100, "b": 100}, 100.0) == ""
     assert expected.tell({"a": 30, "b": 0}, 10.0) == ""  # so few may come by chance
-    assert "no widths keep this budget: these arrivals need 3 GPUs" in expected.tell({"a": 150, "b": 150}, 100.0)
+    assert "no widths keep this budget: these arrivals need 3 gpu, and 2.5 are given" in expected.tell({"a": 150, "b": 150}, 100.0)
     blind = Expectation.of(build_plan(stream, solve(stream)))
     told = blind.tell({"a": 150, "b": 150}, 100.0)
     assert told.startswith("the plan will not hold: arrivals such as these take 3.2")
