@@ -19,6 +19,7 @@ from optplan.execution.journal import Journal, read_kind
 from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.events import Arrival, Completion, Measurement, parse_event
 from optplan.execution.online.jobs import ActiveJob, Rules
+from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, NodeRequest, Observation
@@ -143,7 +144,7 @@ def test_what_is_owed_follows_from_the_records_alone(
     assert all(record.committed for record in arrived[1:])
     ledgers = []
     for heard in (len(told), len(told) // 2):
-        learner = Learner(instance, Terms(**QUICK))
+        learner = Learner(instance, Terms(every_s=20.0, hold_budget=Hold.REPAID))
         learner.recall(told[:heard])
         learner.consider(told[heard - 1].t)
         for record in told[heard:]:
