@@ -77,7 +77,7 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     metavar="PLAN|NAME",
     help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
     "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
-    "autoscaled:PLAN; boa-online:INSTANCE.",
+    "autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE or boa-repaid:INSTANCE.",
 )
 @click.option(
     "--target",
