@@ -1,9 +1,10 @@
 """Replay plans of one trace on others of its family: as they are, and at the multiplier that holds the budget.
 
 Plans are made on newtrace/workload-1 of the Sia artifact and replayed on rented GPUs for workloads 2 to 5, one by one
-and all four in a row. Spend is GPU-hours that jobs held over the hours of arrivals; *behind* is the mean completion
-time over that of the exact frontier of the replayed trace at the same spend: of somebody who knew it. Needs optplan and
-the public data, in ``../shared/data`` or in the folder that ``OPTPLAN_DATA`` names::
+and all four in a row. Spend is GPU-hours that jobs held over the hours of arrivals, the debt what that is too much, in
+hours of budget; *behind* is the mean completion time over that of the exact frontier of the replayed trace at the same
+spend: of somebody who knew it. Needs optplan and the public data, in ``../shared/data`` or in the folder that
+``OPTPLAN_DATA`` names::
 
     python benchmarks/held_budgets.py
     python benchmarks/held_budgets.py --node-start 120 --budgets 160
@@ -91,12 +92,9 @@ def main() -> None:
                 outcome = replay(list_jobs(numbers), policy, gpus_per_node=4, start_s=given.node_start)
                 spent, mean_s = outcome.gpu_hours / HOURS / len(numbers), float(outcome.jct_s.mean())
                 behind = mean_s / line.at(spent).objective - 1.0 if spent >= line.budgets[0] else float("nan")
-                if isinstance(policy, BudgetHeld):
-                    policy.ledger.advance(HOURS * SECONDS_PER_HOUR * len(numbers))
-                    debt = f"{policy.ledger.debt_h:+.1f} h"
-                else:
-                    debt = ""
-                told = f"{spent:6.1f} ({spent / gpus - 1.0:+6.1%})  {mean_s:6.0f} s  {behind:+6.1%}  {debt}"
+                over = spent / gpus - 1.0
+                debt = f"{over * HOURS * len(numbers):+.1f} h"
+                told = f"{spent:6.1f} ({over:+6.1%})  {mean_s:6.0f} s  {behind:+6.1%}  {debt}"
                 print(f"{gpus:6g}  {'+'.join(map(str, numbers)):8} {name:18} {told}", flush=True)
 
 

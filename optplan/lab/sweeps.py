@@ -26,7 +26,7 @@ from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path
+from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path, tell_arrivals
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication
 from optplan.lab.cluster.profiled_jobs import make_jobs as make_profiled_jobs
@@ -150,6 +150,7 @@ class Cell(FrozenModel):
             "cost_usd": None if price is None else price * outcome.billed_gpu_hours,
             **outcome.to_json_data(),
             "not_measured": _list_unmeasured(jobs),
+            "arrivals": tell_arrivals(self.policy, outcome.jobs),
         }
 
     def digest(self, checksums: Checksums) -> str:

@@ -169,7 +169,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @_of_streams(
     "--hold-budget",
     type=click.Choice(["no", "debt", "repaid"]),
-    help="With --learn: how the budget holds on other arrivals; repaid by default.",
+    help="With --learn: how the budget holds on other arrivals; no by default.",
 )
 @_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
 @_of_streams("--table", metavar="FILE", help="Follow the widths.json that `optplan serve` publishes instead.")

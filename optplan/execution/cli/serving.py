@@ -73,7 +73,7 @@ _PART = Kind("PART", _parse_part)
     "--hold-budget",
     type=click.Choice(["no", "debt", "repaid"]),
     help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt, or "
-    "repays it in the long run (unless given); or no.",
+    "repays it in the long run; no unless given.",
 )
 @click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
 @click.option(

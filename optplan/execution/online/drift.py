@@ -7,7 +7,9 @@ Statistics in Medicine 16, 1997: for one class it is the exact one of Garwood.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +18,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.duality import least_consumption
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.schema import FloatArray
+from optplan.units import SECONDS_PER_HOUR
 
 #: How sure an interval is.
 LEVEL = 0.99
@@ -27,21 +30,36 @@ TOO_SMALL = "no widths keep this budget"
 class Expectation:
     """What a plan expects: GPUs in use in the mean over time, and GPU-hours of a job of each class.
 
-    ``least`` are the GPU-hours of a job on the widths that need least; empty where nobody says what these are.
+    ``least`` is what a job takes of the ``budget``, in its ``unit`` times hours, on the widths that need least; empty
+    where nobody says what these are.
     """
 
     gpus: float
     per_job: Mapping[str, float]
     least: Mapping[str, float] = field(default_factory=dict)
+    budget: float = math.inf
+    unit: str = ""
 
     @classmethod
     def of(cls, plan: BoaPlan, instance: BoaInstance | None = None) -> Expectation:
-        """Return what a plan expects; the instance, of one type or a budget in GPUs, knows the other widths."""
+        """Return what a plan expects; its instance knows the other widths."""
         per_job = {
             name: sum(segment.share * segment.expected.gpu_hours for way in ways for segment in way)
             for name, ways in plan.ways.items()
         }
-        return cls(plan.totals()["gpus"], per_job, {} if instance is None else list_least(instance))
+        gpus = plan.totals()["gpus"]
+        if instance is None:
+            return cls(gpus, per_job)
+        return cls(gpus, per_job, list_least(instance), instance.budget_amount(), instance.budget_unit.value)
+
+    def watch(self, arrivals: Sequence[tuple[str, float]]) -> str:
+        """Say the same of jobs by their classes and the seconds, ascending, at which they have come so far."""
+        last_h = arrivals[-1][1] / SECONDS_PER_HOUR if arrivals else 0.0
+        if not last_h:
+            return ""
+        # The last job ends the last gap: there is one gap less than jobs.
+        hours = last_h * len(arrivals) / max(len(arrivals) - 1, 1)
+        return self.tell(Counter(job_class for job_class, _ in arrivals), hours)
 
     def tell(self, counts: Mapping[str, int], hours: float) -> str:
         """Say why the plan will not hold on the arrivals of some hours; empty where they may be those of the plan."""
@@ -52,8 +70,8 @@ class Expectation:
         if low <= self.gpus <= high:
             return ""
         least = float(seen @ [self.least.get(name, 0.0) for name in known]) / hours
-        if low > self.gpus and least > self.gpus:
-            return f"{TOO_SMALL}: these arrivals need {least:.4g} GPUs, and the plan is for {self.gpus:.4g}"
+        if low > self.gpus and least > self.budget:
+            return f"{TOO_SMALL}: these arrivals need {least:.4g} {self.unit}, and {self.budget:.4g} are given"
         what = f"{low:.4g} to {high:.4g} GPUs at its widths ({LEVEL:.0%} interval of Poisson arrivals)"
         return f"the plan will not hold: arrivals such as these take {what}, and it expects {self.gpus:.4g}"
 

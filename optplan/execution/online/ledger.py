@@ -12,6 +12,7 @@ admitted, with all that they will take by their present path: what they hold lag
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -43,6 +44,8 @@ class Hold(StrEnum):
 LEAST_SHIFT, MOST_SHIFT = -3.0, 4.0
 #: By which part plans beside a budget differ from it: nearer ones come and go as estimates move a little.
 _BESIDE = 0.005
+#: How far the multiplier's logarithm moves before the plan of the budget itself is left.
+_STILL = 0.05
 
 
 @dataclass
@@ -134,7 +137,7 @@ class PriceLine:
     """What is spent at each multiplier: a frontier's breakpoints, and logarithms of its slopes between them.
 
     ``budgets`` (N,) increase, ``log_prices`` (N - 1,) decrease. Between the multipliers ``log_more`` and ``log_less``,
-    a little above and below the ``budget``, it is spent itself; its own lies in the middle.
+    a little above and below the ``budget``, and a little beyond them, it is spent itself; its own lies in the middle.
     """
 
     budgets: FloatArray
@@ -160,7 +163,8 @@ class PriceLine:
     def budget_at(self, shift: float) -> float:
         """Return what is spent where the multiplier is e to the shift times the budget's own."""
         log_price = (self.log_less + self.log_more) / 2.0 + shift
-        if log_price <= self.log_less and (self.log_more <= log_price or self.budget >= self.budgets[-1]):
+        least = -math.inf if self.budget >= self.budgets[-1] else self.log_more - _STILL
+        if least <= log_price <= self.log_less + _STILL:
             return self.budget
         return float(self.budgets[np.searchsorted(-self.log_prices, -log_price)])
 

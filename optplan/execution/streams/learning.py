@@ -13,6 +13,7 @@ from pathlib import Path
 from optplan.errors import DataError
 from optplan.execution.online.calculator import Verdict, WidthCalculator
 from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
+from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.records import (
@@ -160,6 +161,11 @@ class Learner(Reporter):
             return None
         holds = made.followed in (None, made.budget)
         return self._calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was committed of the budget."""
+        return self._calculator.ledger
 
     def expect(self, job_class: str) -> float | None:
         """Return what the calculator expects by its present table."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from optplan.execution.online.drift import Expectation
@@ -70,17 +69,8 @@ def describe_stream(
         tables=state.tables,
         changes=sum(max(0, len(job.widths) - 1) for job in jobs),
         dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
-        drift=_tell_drift(jobs, plan),
+        drift=Expectation.of(plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
     )
-
-
-def _tell_drift(jobs: Sequence[JobState], plan: BoaPlan) -> str:
-    """Say whether the plan expects other arrivals than come, from the gaps between them."""
-    last_h = jobs[-1].arrived_s / SECONDS_PER_HOUR if jobs else 0.0
-    if not last_h:
-        return ""
-    counts = Counter(job.job_class for job in jobs)
-    return Expectation.of(plan).tell(counts, last_h * len(jobs) / max(len(jobs) - 1, 1))
 
 
 def _hold(node: NodeState, gpus: int, now_s: float) -> tuple[float, float]:

@@ -93,7 +93,7 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     metavar="PLAN|NAME",
     help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
     "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
-    "autoscaled:PLAN; boa-online:INSTANCE or price-that-fits:INSTANCE.",
+    "autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
 )
 @click.option(
     "--target",
@@ -284,6 +284,8 @@ def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
     for name, by_word in data["not_measured"].items():
         told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
         parts.append(plain_text(f"{name}: placements that were not measured are {told}"))
+    if data["arrivals"]:
+        parts.append(plain_text(data["arrivals"]))
     problems = say_problems(outcome)
     if problems:
         parts += ["", plain_text("jobs that were not completed", "bold"), *map(plain_text, problems)]

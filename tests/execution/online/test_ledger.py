@@ -90,7 +90,7 @@ def _line(stream: BoaInstance, budget: float) -> PriceLine:
 
 
 def test_plans_change_where_the_multiplier_passes_their_slopes(stream: BoaInstance) -> None:
-    """At 2.5 GPUs the own multiplier is the geometric mean of the slopes beside, and may move by a factor of 3.
+    """At 2.5 GPUs the own multiplier is the geometric mean of the slopes beside; it may move by a factor of 3, and 5 %.
 
     From 1 to 2 GPUs jobs save 1350 s for 0.25 GPUs, from 2 to 4 then 450 s for 0.75: in the mean over both classes 2700
     and 300 s a GPU, with 900 between them.
@@ -99,8 +99,8 @@ def test_plans_change_where_the_multiplier_passes_their_slopes(stream: BoaInstan
     assert line.log_less == pytest.approx(math.log(2700.0))
     assert line.log_more == pytest.approx(math.log(300.0))
     assert [line.budget_at(shift) for shift in (-1.09, 0.0, 1.09)] == [2.5] * 3
-    assert line.budget_at(1.11) == pytest.approx(2.0)
-    assert line.budget_at(-1.11) == pytest.approx(4.0)
+    assert line.budget_at(1.16) == pytest.approx(2.0)
+    assert line.budget_at(-1.16) == pytest.approx(4.0)
 
 
 def test_at_the_ends_the_multiplier_has_as_far_to_go_as_it_moves(stream: BoaInstance) -> None:
@@ -197,7 +197,9 @@ def test_a_plan_says_when_other_arrivals_come_than_it_expects(stream: BoaInstanc
     expected = Expectation.of(build_plan(stream, solve(stream)), stream)
     assert expected.tell({"a": 100, "b": 100}, 100.0) == ""
     assert expected.tell({"a": 30, "b": 0}, 10.0) == ""  # so few may come by chance
-    assert "no widths keep this budget: these arrivals need 3 GPUs" in expected.tell({"a": 150, "b": 150}, 100.0)
+    assert "no widths keep this budget: these arrivals need 3 gpu, and 2.5 are given" in expected.tell(
+        {"a": 150, "b": 150}, 100.0
+    )
     blind = Expectation.of(build_plan(stream, solve(stream)))
     told = blind.tell({"a": 150, "b": 150}, 100.0)
     assert told.startswith("the plan will not hold: arrivals such as these take 3.2")

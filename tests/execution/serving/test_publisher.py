@@ -9,6 +9,7 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,30 @@ def test_another_budget_goes_on_with_what_was_learned(
     assert (latest.reason, latest.number, latest.budget) == ("the instance was changed", 2, 4.0)
     assert again.view.table is not None
     assert again.view.table.held_at("a", 0).gpus == 4
+
+
+def test_page_and_metrics_show_what_is_owed_and_warn_of_widths_beyond_the_budget(
+    tmp_path: Path, stream: BoaInstance, clock: Callable[[], float], now: list[float]
+) -> None:
+    """Of 10 GPU-hours committed within an hour, 2.5 are given: 3 hours of budget are owed, and the page says so.
+
+    With 2 GPUs in place of 2.5, the table of 2.5 takes a fourth more than the budget until it is replaced.
+    """
+    publisher = Publisher(tmp_path / "s", stream, clock=clock)
+    publisher.start()
+    assert _answers(publisher, Arrival(id="1", job_class="a", committed=10.0)) == [Reply.TAKEN]
+    now[0] += 3600.0
+    assert _answers(publisher, Arrival(id="2", job_class="b", committed=0.0)) == [Reply.TAKEN]
+    publisher.stop()
+    budget = describe(publisher.view)["budget"]
+    assert budget["debt_h"] == pytest.approx(3.0, abs=0.01)
+    assert budget["committed"] == pytest.approx(10.0, rel=0.01)
+    assert budget["exceeded"] is False
+    metrics = render_metrics(publisher.view).decode()
+    assert re.search(r"optplan_budget_debt_hours (3\.0|2\.99)", metrics)
+    assert re.search(r'optplan_budget\{what="committed"\} (10\.0|9\.99)', metrics)
+    latest = publisher.view.calculations[0].replace(planned=2.7, budget=2.5, followed=2.0)
+    assert describe(replace(publisher.view, calculations=(latest,)))["budget"]["exceeded"] is True
 
 
 def test_over_the_budget_the_last_table_stays_and_page_log_and_metrics_say_so(

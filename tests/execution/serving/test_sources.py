@@ -200,6 +200,7 @@ def test_a_line_of_jobcomp_without_a_database_counts_processors(stream: BoaInsta
     )
     assert SlurmJobs(ClassNames(), Clock()).read_completions([line], stream)[0] == []
     arrival, end = SlurmJobs(ClassNames(), Clock(), cpus_per_gpu=4).read_completions([line], stream)[0]
+    assert isinstance(arrival, Arrival)
     assert isinstance(end, Completion)
     assert (arrival.job_class, end.ran[0].gpus, end.ran[0].seconds, end.whole) == ("a", 2, 2.0, True)
 

@@ -19,12 +19,23 @@ from optplan.execution.journal import Journal, read_kind
 from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.events import Arrival, Completion, Measurement, parse_event
 from optplan.execution.online.jobs import ActiveJob, Rules
+from optplan.execution.online.ledger import Hold
+from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, NodeRequest, Observation
-from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, Record, TablePublished
+from optplan.execution.records import (
+    JobArrived,
+    NodeChanged,
+    NodeReleasing,
+    NodeWanted,
+    OperationWanted,
+    Record,
+    TablePublished,
+)
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob, read_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamTerms
+from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
@@ -117,6 +128,43 @@ def test_widths_change_as_speeds_are_learned(
     assert sum(last) > sum(first)
     assert len(outcome.classes[0].widths) > 1
     assert (outcome.actual_jct_s or 0.0) < (outcome.planned_jct_s or 0.0)
+
+
+def test_what_is_owed_follows_from_the_records_alone(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
+) -> None:
+    """Jobs are committed as the journal says, starts of nodes as they were; whoever reads it later owes the same."""
+    instance = make_instance(GOOD).replace(gpu_types={"cpu": {"start_s": 30.0}})
+    told: list[Record] = []
+    outcome = run_stream(
+        plan_of(instance), make_jobs(12, 40.0), instance=instance, terms=QUICK, listener=cast(Any, told.append)
+    )
+    arrived = [record for record in told if isinstance(record, JobArrived)]
+    assert len(arrived) == 12
+    assert all(record.committed for record in arrived[1:])
+    ledgers = []
+    for heard in (len(told), len(told) // 2):
+        learner = Learner(instance, Terms(every_s=20.0, hold_budget=Hold.REPAID))
+        learner.recall(told[:heard])
+        learner.consider(told[heard - 1].t)
+        for record in told[heard:]:
+            learner.see(record)
+            learner.consider(record.t)
+        ledgers.append(learner.ledger)
+    assert outcome.starting_gpu_hours > 0.0
+    assert ledgers[0].committed == pytest.approx(outcome.gpu_hours + outcome.starting_gpu_hours)
+    assert ledgers[0].debt_h == pytest.approx(ledgers[1].debt_h, rel=1e-9)
+    assert ledgers[0].integral_h2 == pytest.approx(ledgers[1].integral_h2, rel=1e-9)
+
+
+@pytest.mark.parametrize(("every_s", "told"), [(4.0, False), (1.0, True), (40.0, True)])
+def test_a_plan_says_when_jobs_come_as_it_does_not_expect(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, every_s: float, told: bool
+) -> None:
+    """One in 4 s is what is planned; four times as many, or a tenth, are beyond what comes about by chance."""
+    instance = make_instance(GOOD)
+    outcome = run_stream(plan_of(instance), make_jobs(60, every_s), truth=instance)
+    assert ("the plan will not hold" in outcome.drift) is told
 
 
 def test_on_few_slots_jobs_queue_and_none_is_given_twice(

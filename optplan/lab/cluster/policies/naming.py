@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.online.drift import Expectation
 from optplan.execution.online.jobs import Order
 from optplan.execution.online.ledger import Hold
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.planning import BoaPlan
+from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance, read_plan
-from optplan.lab.cluster.jobs import SchedulingPolicy
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, BudgetHeld, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
+from optplan.solving import solve
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
@@ -102,6 +104,21 @@ def make_policy(
         *(f"{knower}:instance.json" for knower in KNOWERS),
     ]
     raise UsageError(f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan")
+
+
+def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
+    """Say why the plan, or the instance, of a policy will not hold on jobs; empty where it may, or there is none."""
+    if not is_file(text):
+        return ""
+    if text.partition(":")[0] in INSTANCE_POLICIES:
+        instance = read_instance(plan_path(text), BoaInstance)
+        result = solve(instance)
+        if result.solution is None:
+            return ""
+        expected = Expectation.of(build_plan(instance, result), instance)
+    else:
+        expected = Expectation.of(read_plan(plan_path(text), BoaPlan))
+    return expected.watch([(job.application, job.submitted_s) for job in jobs])
 
 
 def plan_path(text: str) -> str:
