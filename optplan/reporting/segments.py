@@ -32,6 +32,8 @@ _ROW_PIXELS, _REST_PIXELS = 46, 120
 _FILLED, _ALONE = 0.36, 0.8
 #: Most segments, or ways of classes' jobs, that get a row; tables have all of them.
 MOST_ROWS = 40
+#: Least part of the epochs, in percent, over which a bar has room for its number.
+_NAMED = 6.0
 #: How much of its colour the fewest GPUs have.
 _PALE = 0.3
 
@@ -88,13 +90,14 @@ def _draw_classes(plan: Plan) -> Figure:
         for way in follow([segment for segment in plan.segments if segment.unit == unit.id])
     ][:MOST_ROWS]
     held = [segment.gpus for _, way in ways for segment in way]
-    least, most = min(held, default=1), max(held, default=1)
+    several, least, most = len(plan.resources) > 1, min(held, default=1), max(held, default=1)
 
-    def shade(gpus: int) -> float:
-        return 1.0 if least == most else _PALE + (1.0 - _PALE) * math.log(gpus / least) / math.log(most / least)
+    def shade(gpus: int) -> float:  # where colours tell types apart, they stay as they are
+        plain = several or least == most
+        return 1.0 if plain else _PALE + (1.0 - _PALE) * math.log(gpus / least) / math.log(most / least)
 
     figure = new_figure(height=_ROW_PIXELS * len(ways) + _REST_PIXELS, top=40)
-    for resource, color in (color_types(plan.resources) if len(plan.resources) > 1 else {"": BLUE}).items():
+    for resource, color in (color_types(plan.resources) if several else {"": BLUE}).items():
         shown = [
             (block, segment.gpus)
             for row, (_, way) in enumerate(ways)
@@ -106,13 +109,13 @@ def _draw_classes(plan: Plan) -> Figure:
             escape_text(resource or "GPUs of a job"),
             [block for block, _ in shown],
             {"color": [fade(color, shade(gpus)) for _, gpus in shown], "line": {"color": "white", "width": 1}},
-            text=[str(gpus) for _, gpus in shown],
+            text=[str(gpus) if block.end - block.start >= _NAMED else "" for block, gpus in shown],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
             constraintext="none",
         )
-    figure.update_xaxes(title_text="epochs done (% of the job's); in the bars: GPUs of a job", range=[0, 100])
+    figure.update_xaxes(title_text="GPUs of a job by epochs done (%)", range=[0, 100])
     shared = {name for (name, _), (other, _) in pairwise(ways) if name == other}
     return _name_rows(
         figure, [f"{name}, {format_share(way[0].share)}" if name in shared else name for name, way in ways]

@@ -8,7 +8,7 @@ import pickle
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,9 @@ from optplan.reporting import style
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visitor
 
 #: By instance, what has to be said of its result: how good, by which GPUs, at which cost.
 RESULTS = {
@@ -173,6 +176,15 @@ def test_a_notebook_shows_the_lines_and_the_picture(name: str) -> None:
         assert json.loads(record.plot().to_json()) == drawn
         assert "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:" in html.unescape(page)
         assert len(page) < 2_500_000
+
+
+def test_a_browser_draws_what_a_notebook_shows(visit: Visitor, tmp_path: Path) -> None:
+    """In a frame that may run its own script and nothing else: three bars, of 4, 8 and 3 GPUs."""
+    opened = visit(f"<!doctype html><title>notebook</title>{_solve('boa-two-classes')[1]._repr_html_()}", tmp_path, 800)
+    bars = opened.page.frame_locator("iframe").locator(".barlayer .bartext")
+    bars.first.wait_for()
+    assert bars.all_text_contents() == ["4", "8", "3"]
+    assert "proven optimal" in opened.page.locator("pre").inner_text()
 
 
 def test_without_plotly_lines_are_left(monkeypatch: pytest.MonkeyPatch) -> None:

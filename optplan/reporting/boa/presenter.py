@@ -71,10 +71,11 @@ def _build_page(instance: BoaInstance, result: Result[Solution], beside: Beside)
 
 def _name_widths(instance: BoaInstance, result: Result[Solution]) -> str:
     """Write the GPUs of each class's jobs, epoch by epoch: ``bert 16, yolov3 1 → 4 → 16``."""
-    named = [
-        f"{part.name} {' | '.join(' → '.join(map(tables.name_gpus, path.ranges)) for path in part.paths)}"
-        for part in break_down(instance, result, _MOST_NAMED)
-    ]
+    named = []
+    for part in break_down(instance, result, _MOST_NAMED):
+        ways = [(" → ".join(map(tables.name_gpus, path.ranges)), path.share) for path in part.paths]
+        shares = [f"{way} ({format_share(share)})" if len(ways) > 1 else way for way, share in ways]
+        named.append(f"{part.name} {' or '.join(shares)}")
     more = len(instance.classes) - len(named)
     return ", ".join([*named, *([f"and {more:,} more"] if more else [])])
 
