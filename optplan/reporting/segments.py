@@ -65,19 +65,19 @@ def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, f
                 [(start_s + pause_s, seconds - pause_s) for start_s, pause_s, seconds in rows],
             ),
         ):
-            figure.add_bar(
-                orientation="h",
-                y=[row + place for row in range(len(names))],
-                width=_FILLED,
-                base=[start_s / scale.seconds for start_s, _ in parts],
-                x=[seconds / scale.seconds for _, seconds in parts],
-                name=words,
-                legendgroup=words,
-                showlegend=words == name or (not number and any(pause_s for _, pause_s, _ in drawn)),
-                marker={"color": tint, "line": {"color": "white", "width": 1}},
-                hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
-                hoverinfo="text",
-            )
+            blocks = [
+                Block(
+                    start_s / scale.seconds,
+                    (start_s + seconds) / scale.seconds,
+                    row + place,
+                    _FILLED,
+                    f"{name}, {words}: {format_duration(seconds)}",
+                )
+                for row, (start_s, seconds) in enumerate(parts)
+            ]
+            named = words == name or (not number and any(pause_s for _, pause_s, _ in drawn))
+            marker = {"color": tint, "line": {"color": "white", "width": 1}}
+            add_blocks(figure, words, blocks, marker, legendgroup=words, showlegend=named)
     figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
     return _name_rows(figure, names)
 

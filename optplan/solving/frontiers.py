@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, SolveRequest
+from optplan.contracts.faces import remember
 from optplan.errors import UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch
@@ -40,7 +41,8 @@ def frontier(instance: Instance, *, time_limit_s: float | None = None) -> Fronti
     formulation = formulation_of(instance)
     with blaming_nobody(f"the frontier of {formulation.name}"):
         make = formulation.build_frontier
-        return replace(make(instance, stopwatch=Stopwatch(time_limit_s)), origin=(make, instance))
+        found = replace(make(instance, stopwatch=Stopwatch(time_limit_s)), origin=(make, instance))
+    return remember(found, instance)
 
 
 def pareto(

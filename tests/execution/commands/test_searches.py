@@ -54,8 +54,8 @@ def test_bars_are_when_segments_were_planned_and_when_they_went_on() -> None:
     outcome = run(plan_of("rubberband-two-stages"), budget_usd=0.4, slower=2.0, replan_above=None)
     figure = draw_run(outcome.segments, end_s=outcome.time_s, actual="virtual")
     spans = {(bar.name, bar.marker.color): list(zip(bar.base, bar.x, strict=True)) for bar in figure.data}
-    assert [(60 * base, 60 * length) for base, length in spans["planned", "#6b7785"]] == [(0, 100), (100, 180)]
-    assert [(60 * base, 60 * length) for base, length in spans["virtual", "#0072B2"]] == [(0, 200), (200, 0)]
+    assert [(60 * base, round(60 * length)) for base, length in spans["planned", "#6b7785"]] == [(0, 100), (100, 180)]
+    assert [(60 * base, round(60 * length)) for base, length in spans["virtual", "#0072B2"]] == [(0, 200), (200, 0)]
 
 
 def test_the_page_says_why_a_run_stopped() -> None:
