@@ -177,6 +177,8 @@ def _draw_nothing() -> Figure:
 def _find_about(record: faces.Shown) -> faces.About | None:
     """Return of what a record was made; of a result from a file, that of the library whose hash it has."""
     known = faces.about(record)
+    if isinstance(record, Frontier) and record.origin is not None:
+        return faces.About(record.origin[1], None, 0.0)
     if known is not None or not isinstance(record, Result) or record.instance_name not in library.names():
         return known
     instance = restore_changes(library.build_named(record.instance_name), record)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, SolveRequest
-from optplan.contracts.faces import remember
 from optplan.errors import UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch
@@ -41,8 +40,7 @@ def frontier(instance: Instance, *, time_limit_s: float | None = None) -> Fronti
     formulation = formulation_of(instance)
     with blaming_nobody(f"the frontier of {formulation.name}"):
         make = formulation.build_frontier
-        found = replace(make(instance, stopwatch=Stopwatch(time_limit_s)), origin=(make, instance))
-    return remember(found, instance)
+        return replace(make(instance, stopwatch=Stopwatch(time_limit_s)), origin=(make, instance))
 
 
 def pareto(
