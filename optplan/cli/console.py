@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
@@ -35,8 +34,6 @@ _TELL_S = 10.0
 _REFRESHES_PER_S = 4
 #: Columns of a table that is not written to a terminal; ``COLUMNS`` overrides it.
 _PIPED_WIDTH = 160
-#: Blanks at the end of a line, and the styles that end after them.
-_TRAILING_BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 def print_json(data: object) -> None:
@@ -64,16 +61,12 @@ def print_answer(*parts: RenderableType) -> None:
     """Write text and tables to stdout."""
     from rich.console import Console
 
+    from optplan.reporting.tables import write_parts
+
     with _writing_stdout():
         fits_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
         console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False, emoji=False)
-        with console.capture() as text:
-            for part in parts:
-                # What comes from the user's files is shown and not obeyed; tables see to their cells themselves.
-                console.print(show_text(part) if isinstance(part, str) else part, markup=False)
-        color = color_wanted()
-        # Tables fill their last column with blanks, which copies and comparisons of the text would carry along.
-        shown = _TRAILING_BLANKS.sub(r"\1", text.get())
+        shown, color = write_parts(console, parts), color_wanted()
         click.echo(shown, nl=False, color=True if color is None and console.is_terminal else color)
 
 

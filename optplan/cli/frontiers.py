@@ -14,7 +14,7 @@ from optplan.cli.failures import report
 from optplan.cli.frontier_questions import answer_questions
 from optplan.cli.options import BUDGET, INSTANCES, NUMBERS, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
-from optplan.cli.pareto import has_plans, show_pareto, thin
+from optplan.cli.pareto import MORE_POINTS, has_plans, show_pareto
 from optplan.cli.scaling import SIZES, show_scaling
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
@@ -218,6 +218,7 @@ def _view(
 ) -> FrontierCurve:
     """Build the frontier of an instance and answer the questions about it."""
     from optplan.reporting.boa.figures import FrontierCurve
+    from optplan.reporting.pareto import thin
     from optplan.solving import frontier as build_frontier
 
     with Progress("frontier" if alone else f"frontier of {label}"):
@@ -318,15 +319,11 @@ def _write_figure(views: Sequence[FrontierCurve]) -> str:
 
 
 def _print_frontier(view: FrontierCurve, *, is_first: bool) -> None:
+    from optplan.reporting.boa.frontier_tables import present_frontier
     from optplan.reporting.boa.tables import list_budgets
-    from optplan.reporting.sections import warn_of_untried
 
-    count = len(view.frontier.budgets)
-    title = f"Frontier of {view.label}: {count} points"
-    if len(view.shown) < count:
-        title += f", {len(view.shown)} of them shown (-o FILE writes all, --points N shows more)"
-    first = (*([] if is_first else [""]), title, *warn_of_untried(view.instance))
-    print_answer(*first, "", list_budgets(view.instance, view.shown))
+    first = [] if is_first else [""]
+    print_answer(*first, *present_frontier(view.label, view.instance, view.frontier, view.shown, more=MORE_POINTS))
     for asked_of in dict.fromkeys(answer.instance for answer in view.asked):
         answers = [answer for answer in view.asked if answer.instance == asked_of]
         heading = "As asked:" if asked_of == view.instance else "As asked, all jobs counting alike:"

@@ -29,14 +29,10 @@ def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool) -> int:
 
 def _require_pictures(instance: Instance, *, dag: bool) -> None:
     from optplan.formulations import formulation_of
-    from optplan.reporting.drawing import has_picture
 
     name = formulation_of(instance).name
     if dag and name != "rubberband":
         raise UnsupportedError(f"--dag: plans of formulation {name!r} have no execution graph; leave it out")
-    if not dag and not has_picture(instance):
-        message = f"--plot: there is no figure of a plan of formulation {name!r} here"
-        raise UnsupportedError(f"{message}; `optplan solve --report FILE` draws them")
 
 
 def _solve(instance: Instance) -> Result[Solution]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializeAsAny
 
+from optplan.contracts.faces import Shown, remember
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.result import LagrangianCertificate, ShadowPrice
 from optplan.errors import UsageError
@@ -24,8 +25,8 @@ class FrontierPoint(FrozenModel):
     certificate: LagrangianCertificate  #: Re-derives ``objective`` as a lower bound at this budget.
 
 
-@dataclass(frozen=True)
-class Frontier:
+@dataclass(frozen=True, repr=False)
+class Frontier(Shown):
     """Optimum of the convexified problem as a function of the budget; every query is a look-up."""
 
     #: formulation, instance_name, instance_hash: Whose frontier it is.
@@ -49,6 +50,10 @@ class Frontier:
     #: What it was made by, a function of a module, and of which instance. With that a frontier can be pickled; its
     #: points go along, and the first query after unpickling makes the rest anew.
     origin: tuple[Callable[[Instance], Frontier], Instance] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """Say in one line whose it is, and how many points it has."""
+        return f"<Frontier of {self.instance_name}: {len(self.budgets)} points>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the points and the origin, without which there is a UsageError."""
@@ -102,7 +107,7 @@ class ParetoPoint(FrozenModel):
     solution: SerializeAsAny[Solution]  #: The decisions.
 
 
-class ParetoFrontier(FrozenModel):
+class ParetoFrontier(Shown, FrozenModel):
     """The whole trade-off between a limit and the objective, as the plans on it."""
 
     version: Literal[1] = 1  #: Version of the schema.
@@ -119,6 +124,10 @@ class ParetoFrontier(FrozenModel):
     exact: bool  #: Whether every plan that is better somewhere is among the points.
     solve_seconds: Annotated[float, Field(ge=0)] = 0.0  #: Wall time of making it.
 
+    def __repr__(self) -> str:
+        """Say in one line whose it is, and how many plans it has."""
+        return f"<ParetoFrontier of {self.instance_name}: {len(self.points)} plans>"
+
     @classmethod
     def of(
         cls, instance: Instance, limit: tuple[str, str], points: Iterable[ParetoPoint], *, exact: bool, seconds: float
@@ -129,7 +138,7 @@ class ParetoFrontier(FrozenModel):
         for point in sorted(points, key=lambda each: (each.limit, sign * each.objective)):
             if not kept or (sign * point.objective < sign * kept[-1].objective and point.limit > kept[-1].limit):
                 kept.append(point)
-        return cls(
+        made = cls(
             **instance.origin(),
             limit_name=limit[0],
             limit_unit=limit[1],
@@ -139,3 +148,4 @@ class ParetoFrontier(FrozenModel):
             exact=exact,
             solve_seconds=seconds,
         )
+        return remember(made, instance)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from optplan.contracts.faces import Shown
 from optplan.contracts.limits import Relaxation
 from optplan.schema import ByName, FrozenModel
 
@@ -85,5 +86,5 @@ class Instance(FrozenModel):
         return self.model_copy(update={"source": source}).content_hash()
 
 
-class Solution(FrozenModel):
+class Solution(Shown, FrozenModel):
     """Decisions in a problem's own terms; every formulation has its own subclass."""

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from optplan.contracts.answer import Status
+from optplan.contracts.faces import Shown
 from optplan.errors import VerificationError
 from optplan.schema import ByName, FloatArray, FrozenModel, IntArray
 
@@ -106,7 +107,7 @@ def concerns_status(claim: str) -> bool:
     return claim.startswith(("bound: ", "infeasibility: it "))
 
 
-class Verification(FrozenModel):
+class Verification(Shown, FrozenModel):
     """The outcome of ``verify``."""
 
     checks: tuple[Check, ...]  #: Everything that was checked, failures first.
@@ -126,6 +127,10 @@ class Verification(FrozenModel):
     seconds: float = 0.0  #: Wall time.
     #: Certificates among the failures that leave more to list than the judge lists: true or not, they prove nothing.
     unlisted: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Say in one line what was found."""
+        return f"<Verification: {self.status or 'refused'}, {len(self.failures)} of {len(self.checks)} checks fail>"
 
     @property
     def ok(self) -> bool:

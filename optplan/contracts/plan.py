@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import Arrived, Entry, EpochsDone, Exit, waits_for
+from optplan.contracts.faces import Shown
 from optplan.contracts.resources import Price, Resource
 from optplan.errors import DataError, nearest_name_hint
 from optplan.schema import ByName, Count, FrozenModel
@@ -140,7 +141,7 @@ class Semantics(FrozenModel):
     winner: str = ""  #: What a search returns.
 
 
-class Plan(FrozenModel):
+class Plan(Shown, FrozenModel):
     """What every formulation's plan has in common."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"instance"})
@@ -169,6 +170,10 @@ class Plan(FrozenModel):
     semantics: Semantics  #: What the words mean.
     #: Measures of the plan as it will be run; names carry units. Totals can be recomputed from the segments.
     expected: ByName[float] = Field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Say in one line which plan it is."""
+        return f"<{type(self).__name__} {self.plan_id[:12]} of {self.instance_name} by {self.solver}>"
 
     @model_validator(mode="after")
     def _check(self) -> Self:

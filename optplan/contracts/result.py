@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import Annotated, Any, Generic, Literal, cast
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from optplan.contracts.answer import Answer, SolutionT_co, SolveRequest, Status, Termination
-from optplan.contracts.instance import Sense
+from optplan.contracts.faces import Shown, remember
+from optplan.contracts.instance import Instance, Sense
 from optplan.contracts.judgement import concerns_status
 from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation, ShadowPrice
 from optplan.contracts.proofs import (
@@ -24,7 +24,6 @@ from optplan.contracts.proofs import (
 from optplan.contracts.ranges import AnswerRange
 from optplan.errors import UsageError, show_value
 from optplan.schema import ByName, FrozenModel
-from optplan.speedup import UNTRIED
 
 __all__ = [
     "CERTIFIED",
@@ -49,10 +48,13 @@ __all__ = [
     "closes_gap",
     "describe_origin",
     "relative_gap",
+    "remember_result",
     "require_gap",
     "require_result",
     "require_solution",
     "status_of",
+    "write_amount",
+    "write_headline",
 ]
 
 #: A bound within this of the objective, relative to the objective, meets it: the rest is rounding.
@@ -71,7 +73,7 @@ class SolveEvent(FrozenModel):
     bound: float | None = None
 
 
-class Result(FrozenModel, Generic[SolutionT_co]):
+class Result(Shown, FrozenModel, Generic[SolutionT_co]):
     """The outcome of one solve, ready to be written, read and verified."""
 
     version: Literal[2, 3] = 3  #: Version of this record's schema: 3. What is read with version 2 is translated.
@@ -130,22 +132,9 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     changes: tuple[str, ...] = ()
     events: tuple[SolveEvent, ...] = ()  #: How objective and bound came about; measured, never judged.
 
-    def __str__(self) -> str:
-        """Say in a few lines what was found and what that rests on; :meth:`to_json_data` has everything."""
-        lines = _list_lines(self)
-        width = max(len(name) for name, _ in lines)
-        return "\n".join([_write_headline(self), *(f"{name:<{width}}  {text}" for name, text in lines)])
-
     def __repr__(self) -> str:
         """Say in one line what was found."""
-        return f"<Result {_write_headline(self)}>"
-
-    def _repr_html_(self) -> str:
-        """Show the same lines in a notebook."""
-        from html import escape  # its table of all entities is loaded for a notebook only
-
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _list_lines(self))
-        return f"<p><strong>{escape(_write_headline(self))}</strong></p><table>{''.join(rows)}</table>"
+        return f"<Result {write_headline(self)}>"
 
     @property
     def gap(self) -> float | None:
@@ -212,6 +201,13 @@ def require_result(result: object) -> None:
         raise UsageError(f"result: got {show_value(result)}; a Result is needed, such as read_result({example})")
 
 
+def remember_result(result: Result[SolutionT_co], instance: Instance) -> Result[SolutionT_co]:
+    """Let a result and its decisions know the instance that they are about."""
+    if result.solution is not None:
+        remember(result.solution, instance, result)
+    return remember(result, instance, result)
+
+
 def require_solution(result: Result[SolutionT_co]) -> SolutionT_co:
     """Return the solution of a result."""
     if result.solution is None:
@@ -255,45 +251,16 @@ def status_of(objective: float | None, bound: float | None, target: float, sense
     return Status.OPTIMAL if closes_gap(objective, bound, target, sense) else Status.FEASIBLE
 
 
-def _write_headline(result: Result[Any]) -> str:
+def write_headline(result: Result[Any]) -> str:
     """Say in a line what was found."""
     if result.infeasibility is not None:
         return f"{result.instance_name}: infeasible, because {result.infeasibility.reason}"
     if result.objective is None:
         return f"{result.instance_name}: nothing found (stopped: {result.termination})"
     own = f" with its user's own {', '.join(result.own_constraints)}" if result.own_constraints else ""
-    return f"{result.instance_name}: {result.status}{own}, {_amount(result.objective, result.objective_unit)}"
+    return f"{result.instance_name}: {result.status}{own}, {write_amount(result.objective, result.objective_unit)}"
 
 
-def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:
-    """List by name what a reader wants to know first: how good it is, what that rests on, who found it."""
-    lines: list[tuple[str, str]] = []
-    if result.bound is not None:
-        lines.append(("bound", _amount(result.bound, result.objective_unit)))
-    if result.gap is not None:
-        lines.append(("gap", f"{result.gap:.3g}" if result.gap > MEETING else "0"))
-    if result.infeasibility is not None:
-        lines += [
-            (one.limit, f"given {one.given:,.6g}, least that works {one.describe(partial(_amount, unit=one.unit))}")
-            for one in result.infeasibility.relaxations
-        ]
-    if result.rests_on_trust:
-        lines.append(("proof", "on trust: no certificate"))
-    elif result.bound is not None or result.infeasibility is not None:
-        lines.append(("proof", "certificate"))
-    if result.range is not None:
-        least, most = (None if end is None else _amount(end, result.objective_unit) for end in result.range.best)
-        most = "none" if result.range.may_have_no_plan else most or "unknown"
-        known = f"{least or 'unknown'} to {most}"
-        lines.append(("range", f"{known} within the errors of speedups"))
-    if UNTRIED.keys() & result.evidence.keys():
-        shares = (f"{share:.2g} {kind}" for kind, share in sorted(result.evidence.items()))
-        lines.append(("speedups", ", ".join(shares)))
-    lines.append(("solver", f"{result.solver} ({result.engine} {result.engine_version})"))
-    verified = f"verified in {result.verify_seconds:.3g} s" if result.verify_seconds else "not verified"
-    lines.append(("time", f"{result.solve_seconds:.3g} s, {verified}"))
-    return [*lines, *(("note", warning) for warning in result.warnings)]
-
-
-def _amount(value: float, unit: str) -> str:
+def write_amount(value: float, unit: str) -> str:
+    """Write an amount with its unit."""
     return f"{value:,.7g} {unit}"

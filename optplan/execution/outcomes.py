@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from optplan.contracts.faces import Shown
 from optplan.execution.cluster import segment_usd, spent_usd
+from optplan.execution.journal import Kind
 from optplan.execution.scheduler import Rules, Scheduler
 from optplan.execution.state import OperationState, RunState, SegmentState, State
 from optplan.schema import FrozenModel
 
 
-class Outcome(FrozenModel):
+class Outcome(Shown, FrozenModel):
     """What a run of any kind came to, as far as it went."""
+
+    SHOWN_BY: ClassVar[str] = "optplan.execution.cli.kinds:face_of"
+    kind: ClassVar[Kind]  #: What runs.
 
     #: Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
     virtual: bool = False
@@ -88,6 +93,7 @@ class Replan(FrozenModel):
 class RunOutcome(Outcome):
     """What the run of a search or of one job came to."""
 
+    kind: ClassVar[Kind] = "search"
     trained: bool = True  #: Whether anything was trained; where nothing was, there is no winner.
     #: plan_id, plans: The plan that was followed last, and all of them in their order.
     plan_id: str

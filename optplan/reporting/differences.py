@@ -140,7 +140,7 @@ def unit_words(unit: str) -> str:
 
 def write_values(row: Difference) -> tuple[str, str]:
     """Write both values for readers, with as many digits as it takes to tell them apart."""
-    texts = (_write(row.a, row.unit), _write(row.b, row.unit))
+    texts = (format_value(row.a, row.unit), format_value(row.b, row.unit))
     if row.path.startswith(LEAST):
         return _write_limit(row.a), _write_limit(row.b)
     if any(text.count(BETWEEN) >= _LONG_LIST for text in texts):
@@ -190,7 +190,7 @@ def write_change(row: Difference) -> tuple[str, str]:
     sign = "+" if change > 0 else "-"
     if row.unit == SHARE:  # percent of a percentage would mislead
         return f"{sign}{100.0 * abs(change):.2g} points", ""
-    return f"{sign}{_write(abs(change), row.unit)}", "" if relative is None else _write_percent(relative)
+    return f"{sign}{format_value(abs(change), row.unit)}", "" if relative is None else _write_percent(relative)
 
 
 def difference_table(rows: Iterable[Difference]) -> Table:
@@ -215,7 +215,8 @@ def cut_ranges(group: list[Difference]) -> tuple[list[Difference], int]:
     return [row for row in group if not row.is_range or id(row) in kept], len(ranges) - len(kept)
 
 
-def _write(value: float | str | None, unit: str) -> str:
+def format_value(value: float | str | None, unit: str) -> str:
+    """Write a value in its unit."""
     if value is None:
         return NOTHING
     if isinstance(value, str):
@@ -240,13 +241,13 @@ def _write_usd(usd: float) -> str:
 
 
 def _write_limit(value: float | str | None) -> str:
-    return f"{value:,.6g}" if isinstance(value, float | int) else _write(value, "")
+    return f"{value:,.6g}" if isinstance(value, float | int) else format_value(value, "")
 
 
 def _write_digits(value: float | str | None, unit: str, digits: int) -> str:
     """Write a number plainly, to so many digits."""
     if not isinstance(value, float | int):
-        return _write(value, unit)
+        return format_value(value, unit)
     if unit == SHARE:
         return f"{100.0 * value:#.{digits - 2}g} %"
     if unit.startswith("usd"):
@@ -306,12 +307,12 @@ def state_bound(answer: Result[Solution] | Plan) -> list[Fact]:
     return facts
 
 
-def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
-    """State what is proven, the objective, and everything that the judge measured."""
-    facts = state_proof(answer)
+def state_answer(answer: Result[Solution] | Plan, measures: Mapping[str, float] | None = None) -> list[Fact]:
+    """State what is proven, the objective, and everything that the judge measured, or other measures."""
+    facts, measures = state_proof(answer), measures_of(answer) if measures is None else measures
     if answer.objective is not None:
         facts.append(Fact(_ANSWER, "objective", "objective", answer.objective, answer.objective_unit))
-    return facts + [Fact(_ANSWER, _name(path), path, value, _unit(path)) for path, value in measures_of(answer).items()]
+    return facts + [Fact(_ANSWER, _name(path), path, value, _unit(path)) for path, value in measures.items()]
 
 
 def _state_limits(result: Result[Solution]) -> Iterator[Fact]:

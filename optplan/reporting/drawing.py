@@ -55,13 +55,8 @@ def draw_frontier(instance: Instance, frontier: Frontier | ParetoFrontier) -> Fi
     return drawn
 
 
-def has_picture(instance: Instance) -> bool:
-    """Whether plans of an instance have a picture of their own."""
-    return presenter_of(instance).picture is not None
-
-
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
-    """Draw the plan of a result: a cluster, trials or an iteration over time.
+    """Draw the plan of a result: GPUs by class and epoch, or a cluster, trials or an iteration over time.
 
     Parameters
     ----------
@@ -78,15 +73,12 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     Raises
     ------
     UnsupportedError
-        When plans of the formulation have no picture of their own.
+        When the formulation comes from another package and makes no plans.
     UsageError
         When the result has no plan.
     MissingExtraError
         When plotly is not installed.
     """
-    if not has_picture(instance):
-        name = formulation_of(instance).name
-        raise UnsupportedError(f"there is no figure of a plan of formulation {name!r}; write_report draws what it has")
     if result.solution is None:
         raise UsageError(f"the result has no plan to draw (status {result.status})")
     return presenter_of(instance).draw_plan(instance, result)

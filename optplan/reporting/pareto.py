@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.reporting import style
 from optplan.reporting.pages import Charts, Section
-from optplan.reporting.presenters import PlanWords
+from optplan.reporting.presenters import PlanWords, plan_words_of
+from optplan.reporting.sections import warn_of_untried
 from optplan.reporting.style import Figure, Point, add_points, choose_scale, escape_text, new_figure, title_axis
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Shown, Table
 
 
 def pareto_table(
@@ -27,6 +29,39 @@ def pareto_table(
         objective = words.format_objective(instance, point.objective)
         rows.append((amount, objective, *between, words.name_plan(instance, point.solution)))
     return Table("Plans on the frontier", [*amounts, *interval, Column("plan")], rows)
+
+
+def present_pareto(instance: Instance, found: ParetoFrontier, most: int, *, more: str = "") -> list[Shown]:
+    """Show up to so many plans of a frontier, and say what may be missing; ``more`` is how to see the others."""
+    points = [found.points[row] for row in thin(len(found.points), most)]
+    title = f"Frontier of {instance.name}: {count_plans(len(found.points))} no other beats"
+    if len(points) < len(found.points):
+        title += f", {len(points)} of them shown{more}"
+    table = pareto_table(instance, found, points, plan_words_of(instance))
+    return [title, *warn_of_untried(instance), "", table, "", _say_completeness(found)]
+
+
+def count_plans(points: int) -> str:
+    """Begin to say how many plans there are."""
+    return "1 plan that" if points == 1 else f"{points} plans that"
+
+
+def _say_completeness(found: ParetoFrontier) -> str:
+    """Say what may be missing: nothing, limits between those tried, or better plans at these."""
+    if found.exact:
+        return "Every plan that is best for some limit is among them."
+    between = f"Other amounts of the {found.limit_name} were not tried."
+    if any(point.low is not None for point in found.points):
+        return f"Each is the best plan found for an amount of the {found.limit_name}, by sampling. {between}"
+    if all(point.bound is not None and math.isclose(point.bound, point.objective) for point in found.points):
+        return f"Each is proven best for an amount of the {found.limit_name}. {between}"
+    return f"There may be better ones. {between}"
+
+
+def thin(count: int, most: int) -> list[int]:
+    """Choose at most ``most`` of ``count`` rows, the first and the last among them, evenly."""
+    rows = min(count, most)
+    return [0] if rows == 1 else [round(row * (count - 1) / (rows - 1)) for row in range(rows)]
 
 
 def draw_pareto(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from optplan.contracts import Instance, Relaxation, Result, Solution
+from optplan.contracts.result import require_solution
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Block, Card, Definitions, Page, Section
 from optplan.reporting.phrases import capitalise
@@ -21,6 +22,7 @@ from optplan.reporting.sections import (
     tell_background,
     tell_relaxations,
 )
+from optplan.reporting.segments import draw_segments
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 
@@ -123,6 +125,10 @@ def _compare(instance: Instance, results: Sequence[Result[Solution]]) -> list[Bl
     return [compare_results(instance, results)]
 
 
+def _name_by_words(instance: Instance, result: Result[Solution]) -> str:
+    return plan_words_of(instance).name_plan(instance, require_solution(result))
+
+
 def _nothing(*_: object) -> tuple[()]:
     return ()
 
@@ -152,6 +158,7 @@ class Presenter(Generic[InstanceT]):
     gathered: Callable[[InstanceT, Any, Sequence[Result[Solution]]], Sequence[Section]] = _nothing
     background: Callable[[InstanceT, Result[Solution], Beside], Sequence[Section]] = _tell_background
     picture: Callable[[InstanceT, Result[Solution]], Figure] | None = None  #: A plan over time.
+    named: Callable[[InstanceT, Result[Solution]], str] = _name_by_words  #: A plan in a line.
     page: Callable[[InstanceT, Result[Solution], Beside], Page] | None = None  #: In place of one of all these parts.
 
     def present_instance(self, instance: Instance) -> list[Shown]:
@@ -162,14 +169,19 @@ class Presenter(Generic[InstanceT]):
         above: list[Shown] = [] if described else [plain_text(own.description), ""]
         return [*above, fact_table(facts), *(part for table in self.given(own) for part in ("", table))]
 
-    def present_result(self, instance: Instance, result: Result[Solution]) -> list[Shown]:
-        """Say what was found, how good it is, and what to do."""
+    def present_result(self, instance: Instance, result: Result[Solution], *, in_short: bool = False) -> list[Shown]:
+        """Say what was found, how good it is, and what to do; in short, the plan in a line in place of its tables."""
         own = self.require(instance)
-        tables = () if result.solution is None else self.decided(own, result)
+        tables = () if in_short else self.present_decisions(instance, result)
         answer, how_good = self.answer(own, result), self.how_good(own, result)
-        return present_answer(
-            result, answer, how_good, self.list_found(own, result), *tables, first=self.first(own, result)
-        )
+        found = self.list_found(own, result)
+        if in_short and result.solution is not None:
+            found.insert(1, ("plan", self.named(own, result)))
+        return present_answer(result, answer, how_good, found, *tables, first=self.first(own, result))
+
+    def present_decisions(self, instance: Instance, result: Result[Solution]) -> Sequence[Shown]:
+        """Say what a plan decides, in tables; nothing without one."""
+        return () if result.solution is None else self.decided(self.require(instance), result)
 
     def list_found(self, own: InstanceT, result: Result[Solution]) -> list[tuple[str, str]]:
         """List what is known of a result, by name."""
@@ -187,8 +199,10 @@ class Presenter(Generic[InstanceT]):
         return shown
 
     def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
-        """Draw a plan over time, where it has a picture of its own."""
-        return None if self.picture is None else self.picture(self.require(instance), result)
+        """Draw a plan over time, or, where it has no picture of its own, who holds what in which order."""
+        if self.picture is not None:
+            return self.picture(self.require(instance), result)
+        return draw_segments(formulation_of(instance).build_plan(instance, result, explanation=None))
 
     def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
         """Put the report of a result together."""

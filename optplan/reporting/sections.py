@@ -83,7 +83,7 @@ def present_answer(
     """Present a result on a terminal: the answer, how good it is, what comes first, facts, notes, tables."""
     parts: list[Shown] = [
         plain_text(add_trust(answer, result), "bold"),
-        plain_text(add_evidence(how_good, result)),
+        *([plain_text(said)] if (said := add_evidence(how_good, result).strip()) else []),
         *(part for table in first for part in ("", table)),
         "",
         fact_table(facts),

@@ -65,6 +65,12 @@ def color_types(gpu_types: Iterable[str]) -> dict[str, str]:
     return {name: COLORS[number % len(COLORS)] for number, name in enumerate(gpu_types)}
 
 
+def fade(color: str, share: float) -> str:
+    """Mix a share of a colour with white."""
+    parts = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+
+
 def title_axis(what: str, unit: str) -> str:
     """Write what an axis shows and in which unit: ``cost ($)``, ``most GPUs (GPU)``, ``loss``."""
     known = not unit or unit in what.split()

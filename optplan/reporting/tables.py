@@ -7,6 +7,7 @@ so that brackets in users' names are not read as markup. rich loads on use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 #: What rich shows; it loads on use.
 Shown: TypeAlias = "RenderableType"
 
+#: Blanks at the end of a line, and the styles that end after them.
+_TRAILING_BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 #: Largest number that a table of records writes with all its digits before the point.
 _MOST_DIGITS = 6
 #: Texts that are longer are wrapped where there is no room for them; shorter ones, such as names, are not.
@@ -226,6 +229,16 @@ def record_table(name: str, records: Iterable[Mapping[str, object]], *, num_keys
     columns = [Column(field.replace("_", " "), all(_is_number(row[field]) for row in rows)) for field in fields]
     table = Table(name, columns, [[row[field] for field in fields] for row in rows], num_keys)
     return Group(plain_text(f"{name} ({len(rows)})", "bold"), table)
+
+
+def write_parts(console: Console, parts: Iterable[Shown]) -> str:
+    """Write texts and tables as a console shows them."""
+    with console.capture() as text:
+        for part in parts:
+            # What comes from the user's files is shown and not obeyed; tables see to their cells themselves.
+            console.print(show_text(part) if isinstance(part, str) else part, markup=False)
+    # Tables fill their last column with blanks, which copies and comparisons of the text would carry along.
+    return _TRAILING_BLANKS.sub(r"\1", text.get())
 
 
 def plain_text(text: str, style: str = "") -> Text:

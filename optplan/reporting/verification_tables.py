@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Check, Instance, Result, Solution, Status, Verification
@@ -78,8 +78,8 @@ def _say_status(result: Result[Solution], verification: Verification, gap: float
     return f"{how} optimal, gap {format_gap(found)}"
 
 
-def verification_table(verification: Verification) -> Shown:
-    """List what was checked, failures one by one and first, the rest by kind; then what was not."""
+def verification_table(verification: Verification, kinds: Collection[str] | None = None) -> Shown:
+    """List what was checked, failures one by one and first, the rest by kind, or some kinds; then what was not."""
     from rich.console import Group
 
     rows = [
@@ -90,7 +90,7 @@ def verification_table(verification: Verification) -> Shown:
         rows.append(("FAILS", f"{more:,} more", "", "", "--json lists up to a thousand"))
     groups: dict[tuple[str, str], list[Check]] = {}
     for check in verification.checks:
-        if check.holds:
+        if check.holds and (kinds is None or check.family in kinds):
             groups.setdefault((check.family, check.message), []).append(check)
     for (family, message), checks in groups.items():
         only = checks[0] if len(checks) == 1 else None

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination
+from optplan.contracts.faces import remember
 from optplan.contracts.parts import Solve
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import BoundProof, require_result, require_solution
+from optplan.contracts.result import BoundProof, remember_result, require_result, require_solution
 from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch, interruptible
@@ -165,7 +166,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
             seconds = time.perf_counter() - start
             result = assemble_result(formulation, instance, name, attempt, answer, seconds, trajectory)
         if not check:
-            return _add_range(formulation, instance, result, time_limit_s) if ranges else result
+            return _finish(formulation, instance, result, time_limit_s, ranges=ranges)
         with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
             verification = verify(instance, result)
             if verification.unlisted and attempt is attempts[-1] and result.bound_proof is BoundProof.ENUMERATED:
@@ -175,7 +176,15 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
             break
     verification.require()
     result = result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
-    return _add_range(formulation, instance, result, time_limit_s) if ranges else result
+    return _finish(formulation, instance, result, time_limit_s, ranges=ranges)
+
+
+def _finish(
+    formulation: Formulation, instance: Instance, result: Result[Solution], time_limit_s: float | None, *, ranges: bool
+) -> Result[Solution]:
+    """Return the result with its range if wanted, and let it and its decisions know the instance."""
+    result = _add_range(formulation, instance, result, time_limit_s) if ranges else result
+    return remember_result(result, instance)
 
 
 def _add_range(
@@ -243,8 +252,8 @@ def build_plan(instance: Instance, result: Result[Solution], *, explanation: Exp
     formulation = formulation_of(instance)
     plan = formulation.build_plan(instance, result, explanation=explanation)
     if not (formulation.declares("continue_plan") or formulation.keeps_instance):
-        return plan
-    return plan.replace(plan_id="", instance=instance.to_json_data())
+        return remember(plan, instance, result)
+    return remember(plan.replace(plan_id="", instance=instance.to_json_data()), instance, result)
 
 
 def explain(

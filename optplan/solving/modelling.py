@@ -20,7 +20,7 @@ from optplan.contracts import (
     Status,
     Termination,
 )
-from optplan.contracts.result import status_of
+from optplan.contracts.result import remember_result, status_of
 from optplan.errors import EngineError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Stopwatch, interruptible
@@ -130,7 +130,8 @@ class Model:
         with interruptible():
             verification = verify(self.instance, made)
         verification.require()
-        return made.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+        made = made.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+        return remember_result(made, self.instance)
 
 
 class _Session:
@@ -332,7 +333,8 @@ def result_of(instance: Instance, solution: Solution | Mapping[str, Any]) -> Res
     made = assemble_result(formulation, instance, "decisions:given", request, answer, 0.0, trajectory)
     verification = verify(instance, made)
     verification.require()
-    return made.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+    made = made.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+    return remember_result(made, instance)
 
 
 def graph(instance: Instance) -> Any:  # noqa: ANN401 - networkx ships no types

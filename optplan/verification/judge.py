@@ -10,6 +10,7 @@ import numpy as np
 
 from optplan.contracts import BoundProof, Evaluation, Frontier, Instance, Result, Solution, Status, Verification
 from optplan.contracts.audits import Audit, CapacityBound
+from optplan.contracts.faces import remember
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
 from optplan.errors import UnsupportedError, UsageError
@@ -141,7 +142,7 @@ class Judging:
         """Say what was found so far."""
         found, result = self._found, self._found.result
         checks = found.list_checks()
-        return Verification(
+        verification = Verification(
             checks=tuple(checks),
             status=_name_status(result, self._gap) if all(check.holds for check in checks) else None,
             gap=result.gap,
@@ -152,6 +153,7 @@ class Judging:
             evidence=found.evidence,
             seconds=time.perf_counter() - self._start,
         )
+        return remember(verification, found.instance, result, self._gap)
 
 
 def _name_status(result: Result[Solution], gap: float) -> Status:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from optplan import read_instance
 from optplan.cli.frontier_questions import answer_questions
-from optplan.cli.pareto import thin
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import EngineError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting.pareto import thin
 from optplan.solving import frontier, solve
 from optplan.units import parse_budget
 

@@ -150,7 +150,6 @@ def test_the_frontier_is_a_list_of_plans(run: Runner, tmp_path: Path) -> None:
         (["frontier", TEXTBOOK, PAPER], f"{TEXTBOOK}: its frontier is a list of plans, which is shown alone"),
         (["frontier", "boa-one-table", PAPER], f"{PAPER}: its frontier is a list of plans, which is shown alone"),
         (["show", "boa-one-table", "--dag"], "--dag: plans of formulation 'boa' have no execution graph; leave it out"),
-        (["show", "boa-one-table", "--plot", "x.html"], "--plot: there is no figure of a plan of formulation 'boa'"),
         (["show", TEXTBOOK, "--dag", "--json"], "--dag and --plot show pictures, which are no JSON; leave out --json"),
         (["schema", "explanation", "--formulation", "rubberband"], "formulation 'rubberband' has no explanations"),
         (["schema", "sensitivity", "--formulation", "rubberband"], "'rubberband' has no analysis of wrong estimates"),

@@ -30,7 +30,7 @@ def test_notebook_runs_and_is_kept_without_outputs(name: str, monkeypatch: pytes
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     outputs = [output for cell in cells for output in cell.outputs]
     assert all(output.get("name") == "stdout" for output in outputs if output.output_type == "stream")
-    figures = [cell for cell in cells if cell.source.splitlines()[-1].startswith("optplan.draw_")]
-    assert len(figures) >= 4
+    figures = [cell for cell in cells if cell.source.splitlines()[-1].endswith("plot()")]
+    assert len(figures) >= 6
     for cell in figures:
         assert "application/vnd.plotly.v1+json" in cell.outputs[-1].data

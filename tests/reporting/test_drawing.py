@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import optplan
-from optplan.errors import UnsupportedError, UsageError
+from optplan.errors import UsageError
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
@@ -47,16 +47,43 @@ def test_a_frontier_is_drawn_with_its_own_instance() -> None:
         optplan.draw_frontier(optplan.read_instance("boa-one-table"), frontier)
 
 
-def test_plans_are_drawn_where_they_have_a_picture() -> None:
-    """A search has one, a stream has none, and without a plan there is nothing to draw."""
+def test_plans_are_drawn_where_there_is_one() -> None:
+    """A search over time; without a plan there is nothing to draw."""
     search = optplan.read_instance("seer-paper-example")
     assert optplan.draw_plan(search, optplan.solve(search)).layout.yaxis.title.text == "GPUs"
     hasty = search.replace(deadline_min=0.5)
     with pytest.raises(UsageError, match=r"the result has no plan to draw \(status infeasible\)"):
         optplan.draw_plan(hasty, optplan.solve(hasty))
-    stream = optplan.read_instance("boa-one-table")
-    with pytest.raises(UnsupportedError, match="no figure of a plan of formulation 'boa'; write_report draws"):
-        optplan.draw_plan(stream, optplan.solve(stream))
+
+
+def test_a_stream_is_drawn_class_by_class() -> None:
+    """Vision trains on 4 GPUs for two of its three epochs, then on 8; speech on 3: the darker, the more."""
+    stream = optplan.read_instance("boa-two-classes")
+    figure = optplan.draw_plan(stream, optplan.solve(stream))
+    (bars,) = figure.data
+    assert list(figure.layout.yaxis.ticktext) == ["vision", "speech"]
+    drawn = [
+        (row, round(base), round(x), text)
+        for row, base, x, text in zip(bars.y, bars.base, bars.x, bars.text, strict=True)
+    ]
+    assert drawn == [(0, 0, 67, "4"), (0, 67, 33, "8"), (1, 0, 100, "3")]
+    assert bars.hovertext[1] == "epochs 3 to 3: 8 GPUs of v100, 12 min 22 s"
+    brightness = {text: int(color[1:3], 16) for text, color in zip(bars.text, bars.marker.color, strict=True)}
+    assert brightness["8"] < brightness["4"] < brightness["3"]
+
+
+def test_gpu_types_and_shares_of_jobs_are_told_apart() -> None:
+    """A trace for each type; a class whose jobs are treated in two ways has two rows, each with its share."""
+    typed = optplan.read_instance("boa-newtrace-types")
+    assert {trace.name for trace in optplan.draw_plan(typed, optplan.solve(typed)).data} == {
+        "t4",
+        "rtx-2080-ti",
+        "a100",
+    }
+    mixed = optplan.read_instance("boa-two-classes").replace(budget="9gpu", policy="mixed")
+    rows = optplan.draw_plan(mixed, optplan.solve(mixed)).layout.yaxis.ticktext
+    assert len(rows) == 3
+    assert sum("%" in row for row in rows) == 2
 
 
 def test_a_page_of_figures_is_as_small_as_a_report() -> None:

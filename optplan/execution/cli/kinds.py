@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from optplan.errors import UsageError
+from optplan.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from optplan.execution.loop import Listener
     from optplan.execution.outcomes import Outcome
     from optplan.execution.runs import Run
+    from optplan.reporting.faces import Face
     from optplan.reporting.pages import Page
+    from optplan.reporting.style import Figure
 
 #: By kind of what a folder holds, who knows it.
 _KINDS = {
@@ -33,6 +35,8 @@ _KINDS = {
     "fleet": "optplan.execution.cli.fleets:KIND",
     "service": "optplan.execution.cli.services",
 }
+#: Lines at the end of what is shown of a run, on the whole of it, that are kept where that is cut.
+_LAST_LINES = 13
 #: Parameters of `optplan run` that fill a field of another name.
 _PARAMETERS = {
     "gpus_per_node": ("node_gpus",),
@@ -130,6 +134,23 @@ class RunKind(ABC):
 
         fields = type_of(self.KIND).options_type.model_fields
         return frozenset(name for field in fields for name in _PARAMETERS.get(field, (field,)))
+
+
+def face_of(outcome: Outcome) -> Face:
+    """Show what became of a run as commands do; the picture is the first of its page."""
+    from optplan.reporting.faces import Face
+    from optplan.reporting.pages import Charts
+
+    kind = _run_kind(outcome.kind)
+
+    def draw() -> Figure:
+        blocks = (block for section in kind.build_page(Told(outcome)).sections for block in section.blocks)
+        drawn = next((block.figures[0][1] for block in blocks if isinstance(block, Charts)), None)
+        if drawn is None:
+            raise UnsupportedError(f"there is no picture of the run of a {outcome.kind}")
+        return drawn
+
+    return Face(kind.present(outcome), draw, f"run of a {outcome.kind}", last=_LAST_LINES)
 
 
 def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:

@@ -16,7 +16,8 @@ from optplan.execution.running import run as run_search
 from optplan.execution.state import State
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds
-from optplan.reporting.style import BLUE, FONT_SIZE, GREY, ORANGE, Figure, new_figure, shorten_name, time_scale
+from optplan.reporting.segments import MOST_ROWS, draw_spans
+from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Table, fact_table, numbers
 from optplan.units import format_duration
 
@@ -43,12 +44,6 @@ _COMPARED = (
     Column(""),
     *numbers("trials", "time", "cost", "best"),
 )
-#: Height of a segment's row, and of everything else, in pixels.
-_ROW_PIXELS, _REST_PIXELS = 46, 120
-#: How much of its row each of the two bars fills.
-_FILLED = 0.36
-#: Most segments that get a row; the table has all of them.
-MOST_ROWS = 40
 
 
 class _Searches(RunKind):
@@ -248,46 +243,11 @@ def _usd(usd: float | None) -> str:
 def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float, actual: str = "actual") -> Figure:
     """Draw when segments were to go on, and below that when they did, under the name ``actual``; nothing where empty.
 
-    Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``. Horizontal: time
-    since the run began. A row for each segment.
+    Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``.
     """
-    shown = segments[:MOST_ROWS]
-    planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in shown]
-    went = [_when(each, end_s) for each in shown] if actual else []
-    longest_s = max((start_s + seconds for start_s, _, seconds in [*planned, *went]), default=0.0)
-    scale = time_scale(longest_s)
-    figure = new_figure(height=_ROW_PIXELS * len(shown) + _REST_PIXELS, top=40)
-    rows = [("planned", GREY, planned, -1), *([(actual, BLUE, went, 1)] if actual else [])]
-    for name, color, spans, side in rows:
-        for words, tint, parts in (
-            ("waiting for nodes", ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in spans]),
-            (name, color, [(start_s + pause_s, seconds - pause_s) for start_s, pause_s, seconds in spans]),
-        ):
-            figure.add_bar(
-                orientation="h",
-                y=[place + side * _FILLED / 2 for place in range(len(shown))],
-                width=_FILLED,
-                base=[start_s / scale.seconds for start_s, _ in parts],
-                x=[seconds / scale.seconds for _, seconds in parts],
-                name=words,
-                legendgroup=words,
-                showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *went])),
-                marker={"color": tint, "line": {"color": "white", "width": 1}},
-                hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
-                hoverinfo="text",
-            )
-    figure.update_layout(barmode="overlay", showlegend=True)
-    figure.update_layout(legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
-    figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
-    figure.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(shown))),
-        ticktext=[shorten_name(each.id) for each in shown],
-        range=[len(shown) - 0.5, -0.5],
-        showgrid=False,
-        tickfont={"size": FONT_SIZE - 1},
-    )
-    return figure
+    planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in segments]
+    spans = {"planned": planned} | ({actual: [_when(each, end_s) for each in segments]} if actual else {})
+    return draw_spans([each.id for each in segments], spans)
 
 
 def _when(segment: SegmentOutcome, end_s: float) -> tuple[float, float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
@@ -15,6 +15,7 @@ from optplan.execution.fleets.monitor import NAME, Monitor
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
+from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS
 from optplan.execution.outcomes import Outcome, describe_end
@@ -31,6 +32,7 @@ _MOST_BEATS = 1_000_000
 class FleetOutcome(Outcome):
     """A watched run, as far as it went; on a virtual clock nothing trains."""
 
+    kind: ClassVar[Kind] = "fleet"
     cost_usd: float  #: What its VMs cost, without waiting where the instance says so.
     #: iterations, target: Done, and to do, in all.
     iterations: int

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from optplan.execution.journal import Kind
 from optplan.execution.online.drift import Expectation
 from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.state import NodeState
@@ -33,6 +35,7 @@ class ClassOutcome(FrozenModel):
 class StreamOutcome(Outcome):
     """A stream, as far as it went; on a virtual clock what is called actual is what an instance says of the classes."""
 
+    kind: ClassVar[Kind] = "stream"
     classes: tuple[ClassOutcome, ...]  #: In the order of their first arrivals.
     #: planned_jct_s, actual_jct_s: Mean over all jobs: as the plan has their classes, and as it was.
     planned_jct_s: float | None

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from optplan.contracts.ranges import AnswerRange
     from optplan.formulations.boa.data.instance import Branch
     from optplan.formulations.boa.judge.following import EpochTimes
-    from optplan.schema import FloatArray
 
 #: What to do about a range that does not fit.
 _AGAIN = "solve the instance again"
@@ -36,13 +35,11 @@ class EpochRange(NamedTuple):
 
 
 class JobPath(NamedTuple):
-    """What a share of a class's jobs goes through, in the order of epochs: (E,) widths and types."""
+    """What a share of a class's jobs goes through, in the order of epochs."""
 
     share: float
     ranges: tuple[EpochRange, ...]
-    widths: FloatArray
     duration_s: float  #: Expected, from a job's start to its end.
-    gpu_types: tuple[str, ...] | None = None  #: None where the instance has one type.
 
 
 class ClassBreakdown(NamedTuple):
@@ -141,7 +138,7 @@ def _follow_path(branch: Branch, times: EpochTimes, gpu_types: tuple[str, ...] |
         )
         for first, end in pairwise(starts)
     )
-    return JobPath(branch.fraction, ranges, branch.widths, sum(r.duration_s for r in ranges), gpu_types)
+    return JobPath(branch.fraction, ranges, sum(r.duration_s for r in ranges))
 
 
 def has_types(instance: BoaInstance) -> bool:

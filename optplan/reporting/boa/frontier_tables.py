@@ -6,16 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optplan.contracts import Frontier, FrontierPoint, Instance
+from optplan.reporting.boa import tables
 from optplan.reporting.boa.figures import FrontierCurve, choose_unit, convert_unit, draw_frontiers
 from optplan.reporting.boa.phrases import BUDGET_WORDS, look_up
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, compare_durations, format_gpus
-from optplan.reporting.sections import name_status
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.sections import name_status, warn_of_untried
+from optplan.reporting.tables import Column, Shown, Table, numbers
 from optplan.units import format_duration
 
 #: Budgets in the table of several frontiers, up to so many times the least for which all have a plan.
 _BUDGETS, _BEYOND = 8, 3.0
+
+
+def present_frontier(
+    label: str, instance: Instance, frontier: Frontier, shown: Sequence[FrontierPoint], *, more: str = ""
+) -> list[Shown]:
+    """Show some points of a frontier; ``more`` is how to see the others."""
+    title = f"Frontier of {label}: {len(frontier.budgets)} points"
+    if len(shown) < len(frontier.budgets):
+        title += f", {len(shown)} of them shown{more}"
+    return [title, *warn_of_untried(instance), "", tables.list_budgets(instance, shown)]
 
 
 def tell_curves(curves: Sequence[FrontierCurve]) -> Section:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from optplan.contracts import Frontier, Instance, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.planning import build_plan
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
-from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.boa.class_figures import draw_gpu_use, draw_time_shares
 from optplan.reporting.boa.commitments import tell_commitments
 from optplan.reporting.boa.demand import tell_demand
 from optplan.reporting.boa.explanation_tables import tell_explanation
@@ -33,7 +35,8 @@ from optplan.reporting.pages import Block, Charts, Definitions, Items, Page, Sec
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, tell_proof, tell_sources
-from optplan.reporting.style import BLUE, color_types
+from optplan.reporting.segments import MOST_ROWS, draw_segments
+from optplan.reporting.style import color_types, name_panel
 from optplan.units import BudgetUnit, format_duration
 
 #: Classes that a table shows before it says how many more there are.
@@ -166,27 +169,24 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
 
 
 def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> Section:
-    """Draw the widths of the first result, with those of the first rival that has a plan behind them."""
-    result, *rivals = results
-    rival = next((one for one in rivals if one.solution is not None), None)
-    types = color_types(instance.gpu_types) if has_types(instance) else {}
-    key = [Swatch(name, color) for name, color in (types or {"this plan": BLUE}).items()]
-    key += [] if rival is None else [Swatch(f"{rival.solver}, for comparison")]
+    """Draw the widths of the first result, and beside them those of the first rival that has a plan."""
     reading = (
-        "One chart for each class: a step up gives the job more GPUs from that epoch on. Going up one mark on the "
-        "vertical axis always means the same factor."
+        "A row for each class, from the first epoch of its jobs to the last; in the bars, the GPUs of a job, "
+        f"{'in the colour of their type' if has_types(instance) else 'the darker the more'}."
     )
-    if types:
-        reading += " Colours tell the GPU types apart."
-    if _has_shares(result):
-        reading += " Where a class has several lines, the thicker ones are taken by more of its jobs."
-    if len(instance.classes) > MOST_CLASSES:
-        reading += f" Shown are the {MOST_CLASSES} classes that use most GPUs."
-    charts = [
-        (f"Step chart: GPUs of a job of class {name}, epoch by epoch; the plan's table has the figures", figure)
-        for name, figure in draw_widths(instance, result, rival).items()
-    ]
-    blocks = [Charts(charts, reading, layout="multiples", key=key)]
+    if _has_shares(results[0]):
+        reading += " Where a class has several rows, each is taken by the share of its jobs that is named."
+    if len(instance.classes) > MOST_ROWS:
+        reading += f" Shown are the first {MOST_ROWS} rows; the plan's table has more of them."
+    rivals = [one for one in results[1:] if one.solution is not None][:1]
+    charts = []
+    for one in (results[0], *rivals):
+        figure = draw_segments(build_plan(instance, cast(Result[BoaSolution], one)))
+        name_panel(figure, one.solver)
+        charts.append((f"{one.solver}: GPUs of a job by class and epoch; the plan's table has the figures", figure))
+    types = color_types(instance.gpu_types) if has_types(instance) else {}
+    key = [Swatch(name, color) for name, color in types.items()]
+    blocks: list[Block] = [Charts(charts, reading, layout="pair" if rivals else "", key=key)]
     return Section("widths", "How widths change over a job's life", blocks, "Widths by epoch")
 
 

@@ -6,7 +6,7 @@ from optplan.contracts import LagrangianCertificate, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.reporting.boa import tables
-from optplan.reporting.boa.breakdown import has_types, require_boa
+from optplan.reporting.boa.breakdown import break_down, has_types, require_boa
 from optplan.reporting.boa.commitments import list_bills
 from optplan.reporting.boa.demand import list_demand, say_demand
 from optplan.reporting.boa.facts import list_cards, list_facts, say_prices
@@ -18,6 +18,9 @@ from optplan.reporting.phrases import format_share
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
 from optplan.reporting.tables import Shown, plain_text
+
+#: Classes that a line names.
+_MOST_NAMED = 12
 
 
 def say_mixed(boa: BoaInstance, result: Result[Solution]) -> str:
@@ -68,6 +71,17 @@ def _build_page(instance: BoaInstance, result: Result[Solution], beside: Beside)
     return build_page(instance, result, beside)
 
 
+def _name_widths(instance: BoaInstance, result: Result[Solution]) -> str:
+    """Write the GPUs of each class's jobs, epoch by epoch: ``bert 16, yolov3 1 → 4 → 16``."""
+    named = []
+    for part in break_down(instance, result, _MOST_NAMED):
+        ways = [(" → ".join(map(tables.name_gpus, path.ranges)), path.share) for path in part.paths]
+        shares = [f"{way} ({format_share(share)})" if len(ways) > 1 else way for way, share in ways]
+        named.append(f"{part.name} {' or '.join(shares)}")
+    more = len(instance.classes) - len(named)
+    return ", ".join([*named, *([f"and {more:,} more"] if more else [])])
+
+
 PRESENTER = Presenter(
     require_boa,
     facts=list_facts,
@@ -80,4 +94,5 @@ PRESENTER = Presenter(
     decided=_list_decided,
     compared=lambda boa, results: [tables.compare_results(boa, results)],
     page=_build_page,
+    named=_name_widths,
 )

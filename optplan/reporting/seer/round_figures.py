@@ -28,7 +28,7 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
         bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus, minutes)]
         bars.sort(key=lambda bar: not bar[0])  # the legend shows the colour of the first one
         color = _COLORS[number % len(_COLORS)]
-        colors = [color if goes_on else _fade(color) for goes_on, _ in bars]
+        colors = [color if goes_on else style.fade(color, _PALE) for goes_on, _ in bars]
         marker = {"color": colors, "line": {"color": "white", "width": 1}}
         add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker)
     _draw_pauses(figure, rounds, minutes)
@@ -71,12 +71,6 @@ def _list_bars(
         bars.append((goes_on, Block(start / minutes, now.stop_min / minutes, middle, height, words)))
         done += size
     return bars
-
-
-def _fade(color: str) -> str:
-    """Mix a colour with white."""
-    parts = (int(color[start : start + 2], 16) for start in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - _PALE * (255 - part)):02x}" for part in parts)
 
 
 def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:

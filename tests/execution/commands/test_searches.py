@@ -54,8 +54,8 @@ def test_bars_are_when_segments_were_planned_and_when_they_went_on() -> None:
     outcome = run(plan_of("rubberband-two-stages"), budget_usd=0.4, slower=2.0, replan_above=None)
     figure = draw_run(outcome.segments, end_s=outcome.time_s, actual="virtual")
     spans = {(bar.name, bar.marker.color): list(zip(bar.base, bar.x, strict=True)) for bar in figure.data}
-    assert [(60 * base, 60 * length) for base, length in spans["planned", "#6b7785"]] == [(0, 100), (100, 180)]
-    assert [(60 * base, 60 * length) for base, length in spans["virtual", "#0072B2"]] == [(0, 200), (200, 0)]
+    assert [(60 * base, round(60 * length)) for base, length in spans["planned", "#6b7785"]] == [(0, 100), (100, 180)]
+    assert [(60 * base, round(60 * length)) for base, length in spans["virtual", "#0072B2"]] == [(0, 200), (200, 0)]
 
 
 def test_the_page_says_why_a_run_stopped() -> None:
@@ -100,3 +100,18 @@ def test_runs_stand_beside_one_another() -> None:
     assert (page.title, page.badge) == ("whole cost $0.3800, stopped $0.4000", "not all done")
     assert [section.heading for section in page.sections] == ["All of them", "whole", "stopped"]
     assert "chart-run-1-1" in build_page(page)
+
+
+def test_a_printed_run_says_what_it_came_to() -> None:
+    """In at most 15 lines, the whole of it last: the winner, the time and the cost; its picture is that of its page."""
+    outcome = run(plan_of("rubberband-two-stages"), QUADRATIC, space=RATES, slower=2.0, replan_above=None)
+    lines = str(outcome).splitlines()
+    assert len(lines) <= 15
+    said = "\n".join(lines)
+    assert [word for word in ("in all", "status", "winner", "9 min 20 s", "$0.7600") if word not in said] == []
+    drawn = draw_run(outcome.segments, end_s=outcome.time_s, actual="virtual")
+    assert outcome.plot().to_json() == drawn.to_json()
+    assert "<iframe" in outcome._repr_html_()
+    many = outcome.replace(notes=tuple(f"note {number}" for number in range(40)))
+    assert str(many).splitlines()[-1].endswith("note 39")
+    assert len(str(many).splitlines()) == 15

@@ -178,16 +178,15 @@ def test_pages_of_frontiers_and_of_comparisons_are_drawn(
 def test_types_are_told_apart_by_colour(typed_on_tablet: Visit) -> None:
     """The key's swatches, the widths and the bars of a type have one colour; types have different ones."""
     page = typed_on_tablet.page
-    swatches = page.locator("#widths .swatch:not(.rival)")
+    swatches = page.locator("#widths .swatch")
     key = [swatches.nth(i).evaluate("swatch => getComputedStyle(swatch).borderTopColor") for i in range(2)]
-    lines = page.locator("#chart-widths-1 .scatterlayer .js-line").evaluate_all(
-        "lines => lines.map(line => getComputedStyle(line).stroke)"
+    widths, used = (
+        page.locator(f"#chart-{chart}-1 .barlayer .trace").evaluate_all(
+            "traces => traces.map(trace => getComputedStyle(trace.querySelector('.point path')).fill)"
+        )
+        for chart in ("widths", "use")
     )
-    bars = page.locator("#chart-use-1 .barlayer .trace").evaluate_all(
-        "traces => traces.map(trace => getComputedStyle(trace.querySelector('.point path')).fill)"
-    )
-    assert bars == key
-    assert set(key) < set(lines)
+    assert used == key == widths
     assert key[0] != key[1]
 
 
@@ -293,10 +292,11 @@ def test_mixed_and_empty_reports_open(
     make_result: ResultMaker,
     tmp_path: Path,
 ) -> None:
-    """A mixed plan draws a line for each share; a report without charts opens without complaint."""
+    """A mixed plan draws a row for each share; a report without charts opens without complaint."""
     mixed = instance.replace(policy="mixed")
     opened = visit(build_report(mixed, make_result(mixed, mixed_solution)), tmp_path, DESK)
-    assert len(opened.drawn_points()["chart-widths-1"]) == 2
+    rows = opened.page.locator("#chart-widths-1 .ytick").all_text_contents()
+    assert [row.partition(",")[0] for row in rows if row] == ["vision", "vision", "speech"]
     empty = visit(build_report(instance, unknown_result), tmp_path, DESK)
     assert empty.drawn_points() == {}
     assert opened.complaints == empty.complaints == []

@@ -11,6 +11,7 @@ import pytest
 from optplan.contracts import Frontier, Result, Sensitivity, Solution
 from optplan.errors import MissingExtraError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.reporting.drawing import draw_plan
 from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.sensitivity_views import draw_panels
 
@@ -121,30 +122,6 @@ def test_frontier_of_a_single_point(instance: BoaInstance, frontier: Frontier) -
     assert low < 10.8 < high
 
 
-def test_widths_step_from_epoch_to_epoch(
-    instance: BoaInstance, result: Result[Solution], rival: Result[Solution]
-) -> None:
-    """One chart for each class, each epoch half a step to either side of its number, the rival behind the plan."""
-    figures = draw_widths(instance, result, rival)
-    assert list(figures) == ["vision", "speech"]
-    behind, plan = figures["vision"].data
-    assert (behind.name, plan.name) == ("fixed-width", "this plan")
-    assert plan.x == (0.5, 1, 2, 3, 3.5)
-    assert plan.y == (2.0, 2.0, 2.0, 4.0, 4.0)
-    assert plan.hovertext[3] == "<b>this plan</b>, epoch 3: 4 GPUs"
-    assert figures["vision"].layout.yaxis.range == figures["speech"].layout.yaxis.range
-
-
-def test_thickness_is_the_share_of_jobs(
-    instance: BoaInstance, mixed_solution: BoaSolution, make_result: ResultMaker
-) -> None:
-    """Where shares of a class's jobs differ, the larger one has the thicker line, and hovering says how large."""
-    mixed = instance.replace(policy="mixed")
-    large, small = draw_widths(mixed, make_result(mixed, mixed_solution))["vision"].data
-    assert large.line.width > small.line.width
-    assert small.hovertext[1] == "<b>this plan</b>, epoch 1: 1 GPU<br>25 % of the jobs"
-
-
 def test_bars_add_up(instance: BoaInstance, result: Result[Solution]) -> None:
     """Running and rescaling GPUs are those worked out by hand; the parts of the mean add up to 66 minutes."""
     use = by_name(draw_gpu_use(instance, result))
@@ -156,18 +133,14 @@ def test_bars_add_up(instance: BoaInstance, result: Result[Solution]) -> None:
     assert shares.layout.xaxis.title.text == "part of the mean (minutes)"
 
 
-def test_widths_have_the_colours_of_their_types(
-    typed_instance: BoaInstance, typed_result: Result[Solution], typed_rival: Result[Solution]
-) -> None:
-    """Each type has a trace of its own over the line that joins them, with a gap behind each range."""
-    behind, joined, first, second = draw_widths(typed_instance, typed_result, typed_rival)["vision"].data
-    assert behind.hovertext[1] == "<b>fixed-width</b>, epoch 1: 1 t4"
-    assert joined.x == (0.5, 1.5, 1.5, 2.5)
-    colors = color_types(typed_instance.gpu_types)
-    assert [(trace.name, trace.line.color) for trace in (first, second)] == list(colors.items())
-    assert (first.x, first.y) == ((0.5, 1, 1.5, None), (1.0, 1.0, 1.0, None))
-    assert (second.x, second.y) == ((1.5, 2, 2.5, None), (1.0, 1.0, 1.0, None))
-    assert second.hovertext[1] == "<b>this plan</b>, epoch 2: 1 a100"
+def test_widths_have_the_colours_of_their_types(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
+    """Each type has a trace of its own; vision changes from a t4 to an a100 after its first epoch of two."""
+    t4, a100 = draw_plan(typed_instance, typed_result).data
+    assert [(trace.name, set(trace.marker.color)) for trace in (t4, a100)] == [
+        (name, {color.lower()}) for name, color in color_types(typed_instance.gpu_types).items()
+    ]
+    assert (t4.y[0], t4.base[0], t4.x[0], t4.text[0]) == (0, 0, 50, "1")
+    assert (a100.y[0], a100.base[0], a100.x[0], a100.text[0]) == (0, 50, 50, "1")
 
 
 def test_gpus_are_stacked_by_type(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
@@ -218,7 +191,6 @@ def test_many_classes_are_gathered(instance: BoaInstance, make_result: ResultMak
     assert len(running.x) == MOST_CLASSES
     assert sum(running.x) == pytest.approx(result.measures["gpus_running"])
     assert figure.layout.yaxis.ticktext[-1] == f"{30 - MOST_CLASSES + 1} other classes"
-    assert len(draw_widths(many, result)) == MOST_CLASSES
 
 
 def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier) -> None:
@@ -227,7 +199,7 @@ def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Sol
         draw_frontier(nasty_instance, frontier, nasty_result, [nasty_result]),
         draw_gpu_use(nasty_instance, nasty_result),
         draw_time_shares(nasty_instance, nasty_result),
-        *draw_widths(nasty_instance, nasty_result, nasty_result).values(),
+        draw_plan(nasty_instance, nasty_result),
     ]
     for figure in figures:
         text = repr(figure.to_plotly_json())
