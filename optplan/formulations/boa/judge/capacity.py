@@ -76,8 +76,8 @@ class _Ways:
 
     def derive_least(self, prices: FloatArray, arrive_s: FloatArray, stopwatch: Stopwatch) -> FloatArray:
         """Return (n,) the least of completion time plus price of the course's jobs, which arrive at some times."""
-        start = self.course.start
-        least = (self._sum_up(np.ones(1), 0.0)[:, -1:] - _read(self._sum_up(np.ones(1), 0.0), start))[0]
+        start, alone = self.course.start, self._sum_up(np.ones(1), 0.0)
+        least: FloatArray = (alone[:, -1:] - _read(alone, start))[0]
         bucket = np.minimum(arrive_s / self.bucket_s, prices.size).astype(np.intp)
         after = self.left_s
         for number in range(prices.size - 1, bucket.min() - 1, -1):
