@@ -20,6 +20,8 @@ from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutosca
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.solving import solve
 
+#: What is followed by an instance, of which no budget is needed.
+PRICE_THAT_FITS = "price-that-fits"
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
 #: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
@@ -56,7 +58,7 @@ KNOWERS: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyT
         "boa-online": BoaOnline,
         "boa-held": BudgetHeld,
         "boa-repaid": partial(BudgetHeld, hold=Hold.REPAID),
-        "price-that-fits": PriceThatFits,
+        PRICE_THAT_FITS: PriceThatFits,
     }
 )
 
@@ -108,9 +110,10 @@ def make_policy(
 
 def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
     """Say why the plan, or the instance, of a policy will not hold on jobs; empty where it may, or there is none."""
-    if not is_file(text):
+    name = text.partition(":")[0]
+    if not is_file(text) or name == PRICE_THAT_FITS:  # which has no budget to hold
         return ""
-    if text.partition(":")[0] in INSTANCE_POLICIES:
+    if name in KNOWERS:
         instance = read_instance(plan_path(text), BoaInstance)
         result = solve(instance)
         if result.solution is None:
