@@ -12,9 +12,10 @@ from pathlib import Path
 
 from optplan.errors import DataError
 from optplan.execution.online.calculator import Verdict, WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, Measurement, OnlineEvent, Run
+from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.witness import Witness
 from optplan.execution.records import (
     EpochDone,
     JobArrived,
@@ -32,16 +33,15 @@ from optplan.formulations.boa.data.instance import BoaInstance
 _LOOK_S = 60.0
 
 
-class Reporter:
+class Reporter(Witness):
     """Collects events; its heirs say who is told, and where tables come from."""
 
     def __init__(self) -> None:
-        self._events: list[OnlineEvent] = []
-        self._jobs: dict[str, JobArrived] = {}
+        super().__init__()
+        # By job that is not over: its epochs in all, and those that were seen.
+        self._jobs: dict[str, tuple[int, set[int]]] = {}
         self._types: dict[str, str] = {}
         self._wanted: dict[str, OperationWanted] = {}
-        #: By job, its epochs; the first of them is 1.
-        self._runs: dict[str, dict[int, Run]] = {}
 
     def see(self, record: Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
@@ -49,16 +49,15 @@ class Reporter:
             case NodeWanted():
                 self._types[record.node] = record.resource
             case JobArrived():
-                self._jobs[record.job], self._runs[record.job] = record, {}
-                event_id = f"{record.job} arrived"
-                self._events.append(Arrival(id=event_id, at_s=record.t, job_class=record.job_class))
+                self._jobs[record.job] = record.epochs, set()
+                self.note_arrival(record.job, record.job_class, record.t)
             case OperationWanted():
                 self._wanted[record.operation] = record
             case EpochDone():
                 self._see_epoch(record)
             case OperationEnded():
                 wanted = self._wanted.pop(record.operation)
-                if record.iterations >= self._jobs[wanted.trial].epochs:
+                if record.iterations >= self._jobs[wanted.trial][0]:
                     self._see_end(wanted.trial, record.t, whole=True)
             case OperationFailed():
                 del self._wanted[record.operation]
@@ -70,36 +69,21 @@ class Reporter:
         for record in records:
             self.see(record)
 
-    def take_events(self) -> list[OnlineEvent]:
-        """Return what was seen since the last call."""
-        events, self._events = self._events, []
-        return events
-
     def _see_epoch(self, record: EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
-        wanted = self._wanted[record.operation]
-        job, runs = self._jobs[wanted.trial], self._runs[wanted.trial]
-        if not record.seconds or record.epochs in runs:
+        wanted, epoch = self._wanted[record.operation], record.epochs
+        job, seen = wanted.trial, self._jobs[wanted.trial][1]
+        if not record.seconds or epoch in seen:
             return
+        seen.add(epoch)
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
-        self._events.append(
-            Measurement(
-                id=f"{job.job} epoch {record.epochs}",
-                at_s=record.t,
-                job_class=job.job_class,
-                gpus=gpus,
-                gpu_type=gpu_type,
-                speed=1.0 / record.seconds,
-                epoch=record.epochs,
-            )
-        )
-        runs[record.epochs] = Run(gpus=gpus, gpu_type=gpu_type, seconds=record.seconds)
+        self.note_run(job, gpus, record.seconds, gpu_type)
+        speed, what = 1.0 / record.seconds, f"epoch {epoch}"
+        self.note_speed(job, gpus, speed, record.t, what=what, epoch=epoch, gpu_type=gpu_type)
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
-        ran, job_class = tuple(self._runs.pop(job).values()), self._jobs.pop(job).job_class
-        self._events.append(
-            Completion(id=f"{job} ended", at_s=at_s, job_class=job_class, ran=ran, whole=whole and bool(ran))
-        )
+        del self._jobs[job]
+        self.note_end(job, at_s, whole=whole)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Return a new table, and why there is one; None where the present one stays."""
