@@ -22,12 +22,14 @@ class Witness:
         self._classes[job], self._ran[job] = job_class, {}
         self._events.append(Arrival(id=f"{job} arrived", at_s=at_s, job_class=job_class))
 
-    def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> bool:
-        """Note that a job trained on GPUs; return whether it is the first time that it did on so many of the type."""
+    def has_run(self, job: str, gpus: int, gpu_type: str | None = None) -> bool:
+        """Whether a job was noted to train on so many GPUs of a type."""
+        return (gpus, gpu_type) in self._ran[job]
+
+    def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
+        """Note that a job trained on GPUs."""
         ran, place = self._ran[job], (gpus, gpu_type)
-        before = ran.get(place)
-        ran[place] = (before or 0.0) + seconds
-        return before is None
+        ran[place] = ran.get(place, 0.0) + seconds
 
     def note_speed(
         self,

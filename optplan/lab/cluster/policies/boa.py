@@ -164,6 +164,8 @@ class Autoscaled(Scheduled):
 
 #: Seconds between two calculations, as in the paper.
 INTERVAL_S = 900.0
+#: Seconds of training after which a job tells its speed again.
+REPORT_S = 900.0
 
 
 class BoaOnline(InTurn):
@@ -171,7 +173,7 @@ class BoaOnline(InTurn):
 
     What is known at the start is an instance: rates, sizes and speeds as somebody planned with them, perhaps on another
     week; classes that it does not have are learned from nothing. The width calculator is told what jobs do, as streams
-    tell it, and of each job how fast it was in its first epoch on each width. Jobs take their new widths when their
+    tell it, and how fast they are every 15 minutes and where they leave a width. Jobs take their new widths when their
     next epoch begins.
     """
 
@@ -188,33 +190,38 @@ class BoaOnline(InTurn):
         """Tell the calculator what has happened, and serve jobs by the table that holds now."""
         now_s, witness = sight.now_s, self._witness
         for job in sight.changed:
-            if job not in self._looked:
+            if job in self._looked:
+                self._look(job, now_s)
+            else:
                 self._looked[job] = _Stand(0, 0, 0.0, 0.0)
                 witness.note_arrival(job.name, job.application, now_s)
-            self._look(job, now_s)
         if len(self._looked) > len(sight.jobs):
             for job in [job for job in self._looked if job.is_over]:
-                self._look(job, now_s)
+                self._look(job, now_s, leaves=True)
                 del self._looked[job]
                 witness.note_end(job.name, now_s, whole=not job.problem)
         self._calculator.take(witness.take_events(), now_s)
         self._calculator.consider(now_s)
         wishes = super().allocate(sight)
         for job, gpus in wishes.items():
-            self._looked[job] = self._looked[job]._replace(gpus=gpus)
+            if gpus != self._looked[job].gpus:
+                self._look(job, now_s, leaves=True)
+                self._looked[job] = self._looked[job]._replace(gpus=gpus)
         return wishes
 
-    def _look(self, job: Job, now_s: float) -> None:
-        """Note what a job has trained since it was last looked at, and where."""
+    def _look(self, job: Job, now_s: float, *, leaves: bool = False) -> None:
+        """Tell where a job trained and how fast: after its first epoch on a width, now and then, and when it leaves."""
         gpus, epochs, trained_s, work_gpu_s = self._looked[job]
-        if job.trained_s <= trained_s:
-            return
         seconds, work = job.trained_s - trained_s, job.work_gpu_s - work_gpu_s
-        is_first = self._witness.note_run(job.name, gpus, seconds)
-        if is_first and work > 0.0:
+        is_first = not self._witness.has_run(job.name, gpus)
+        if seconds <= 0.0 or not (leaves or is_first or seconds >= REPORT_S):
+            return
+        self._witness.note_run(job.name, gpus, seconds)
+        if work > 0.0:
             known = self._calculator.knowledge.stated.classes.get(job.application)
-            epoch = None if known is None or epochs >= known.num_epochs else epochs + 1
-            self._witness.note_speed(job.name, gpus, work / seconds, now_s, what=f"on {gpus} GPUs", epoch=epoch)
+            middle = epochs + max(1, (job.epochs_done - epochs + 1) // 2)
+            epoch = None if known is None or middle > known.num_epochs else middle
+            self._witness.note_speed(job.name, gpus, work / seconds, now_s, what=f"at {now_s:g} s", epoch=epoch)
         self._looked[job] = _Stand(gpus, job.epochs_done, job.trained_s, job.work_gpu_s)
 
     def _find_width(self, job: Job) -> int:
