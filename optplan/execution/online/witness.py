@@ -22,10 +22,6 @@ class Witness:
         self._classes[job], self._ran[job] = job_class, {}
         self._events.append(Arrival(id=f"{job} arrived", at_s=at_s, job_class=job_class))
 
-    def has_run(self, job: str, gpus: int, gpu_type: str | None = None) -> bool:
-        """Whether a job was noted to train on so many GPUs of a type."""
-        return (gpus, gpu_type) in self._ran[job]
-
     def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
         """Note that a job trained on GPUs."""
         ran, place = self._ran[job], (gpus, gpu_type)

@@ -210,14 +210,14 @@ class BoaOnline(InTurn):
         return wishes
 
     def _look(self, job: Job, now_s: float, *, leaves: bool = False) -> None:
-        """Tell where a job trained and how fast: after its first epoch on a width, now and then, and when it leaves."""
+        """Tell where a job trained, and how fast: over 15 minutes or until its end, as epochs may differ much."""
         gpus, epochs, trained_s, work_gpu_s = self._looked[job]
         seconds, work = job.trained_s - trained_s, job.work_gpu_s - work_gpu_s
-        is_first = not self._witness.has_run(job.name, gpus)
-        if seconds <= 0.0 or not (leaves or is_first or seconds >= REPORT_S):
+        tells = seconds >= REPORT_S or job.is_over
+        if seconds <= 0.0 or not (leaves or tells):
             return
         self._witness.note_run(job.name, gpus, seconds)
-        if work > 0.0:
+        if tells and work > 0.0:
             known = self._calculator.knowledge.stated.classes.get(job.application)
             middle = epochs + max(1, (job.epochs_done - epochs + 1) // 2)
             epoch = None if known is None or middle > known.num_epochs else middle
