@@ -241,7 +241,8 @@ def _find_amdahl(points: _Points) -> AmdahlSpeedup:
         return np.asarray(raw - (raw @ counts / counts.sum())[..., None])
 
     def slope(fractions: FloatArray | float) -> FloatArray:
-        return (residuals(fractions) * others / (1.0 + np.multiply.outer(fractions, others))) @ counts
+        each = residuals(fractions) * others / (1.0 + np.multiply.outer(fractions, others))
+        return np.asarray(each @ counts)
 
     grid = np.concatenate([[0.0], np.geomspace(_LEAST_FRACTION, 1.0, _GRID_POINTS)])
     slopes = slope(grid)
