@@ -246,11 +246,13 @@ def _find_amdahl(points: _Points) -> AmdahlSpeedup:
 
     grid = np.concatenate([[0.0], np.geomspace(_LEAST_FRACTION, 1.0, _GRID_POINTS)])
     slopes = slope(grid)
-    places = np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0))
-    ends = list(zip(grid[places].tolist(), grid[places + 1].tolist(), strict=True))
-    # All at once, the last bit may be another, and with it the sign of what is hardly different from zero.
-    roots = [float(brentq(slope, *pair, xtol=_ROUNDING**2)) for pair in ends if slope(pair[0]) < 0.0 <= slope(pair[1])]
-    candidates = [0.0, 1.0, *roots, *(end for pair in ends for end in pair)]
+    candidates = [0.0, 1.0]
+    for place in np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0)).tolist():
+        low, high = float(grid[place]), float(grid[place + 1])
+        try:
+            candidates.append(float(brentq(slope, low, high, xtol=_ROUNDING**2)))
+        except ValueError:  # computed alone, the last bit may be another, and the sign of what is zero but for rounding
+            candidates += [low, high]
     fraction = min(candidates, key=lambda fraction: float(residuals(fraction) ** 2 @ counts))
     return AmdahlSpeedup(serial_fraction=round_shared(fraction), evidence=Evidence.FITTED)
 
