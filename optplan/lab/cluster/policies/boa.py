@@ -200,7 +200,8 @@ class BoaOnline(InTurn):
                 self._look(job, now_s, leaves=True)
                 del self._looked[job]
                 witness.note_end(job.name, now_s, whole=not job.problem)
-        self._calculator.take(witness.take_events(), now_s)
+        if events := witness.take_events():
+            self._calculator.take(events, now_s)
         self._calculator.consider(now_s)
         wishes = super().allocate(sight)
         for job, gpus in wishes.items():
