@@ -236,18 +236,24 @@ def _find_amdahl(points: _Points) -> AmdahlSpeedup:
 
     others, counts = points.widths - 1.0, points.counts
 
-    def residuals(fraction: float) -> FloatArray:
-        raw = points.means - np.log(points.widths) + np.log1p(fraction * others)
-        return np.asarray(raw - counts @ raw / counts.sum())
+    def residuals(fractions: FloatArray | float) -> FloatArray:
+        raw = points.means - np.log(points.widths) + np.log1p(np.multiply.outer(fractions, others))
+        return np.asarray(raw - (raw @ counts / counts.sum())[..., None])
 
-    def slope(fraction: float) -> float:
-        return float(counts * residuals(fraction) @ (others / (1.0 + fraction * others)))
+    def slope(fractions: FloatArray | float) -> FloatArray:
+        each = residuals(fractions) * others / (1.0 + np.multiply.outer(fractions, others))
+        return np.asarray(each @ counts)
 
     grid = np.concatenate([[0.0], np.geomspace(_LEAST_FRACTION, 1.0, _GRID_POINTS)])
-    slopes = np.array([slope(fraction) for fraction in grid])
-    minima = np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0))
-    candidates = [0.0, 1.0, *(float(brentq(slope, grid[i], grid[i + 1], xtol=_ROUNDING**2)) for i in minima)]
-    fraction = min(candidates, key=lambda fraction: float(counts @ residuals(fraction) ** 2))
+    slopes = slope(grid)
+    candidates = [0.0, 1.0]
+    for place in np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0)).tolist():
+        low, high = float(grid[place]), float(grid[place + 1])
+        try:
+            candidates.append(float(brentq(slope, low, high, xtol=_ROUNDING**2)))
+        except ValueError:  # computed alone, the last bit may be another, and the sign of what is zero but for rounding
+            candidates += [low, high]
+    fraction = min(candidates, key=lambda fraction: float(residuals(fraction) ** 2 @ counts))
     return AmdahlSpeedup(serial_fraction=round_shared(fraction), evidence=Evidence.FITTED)
 
 

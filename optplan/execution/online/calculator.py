@@ -165,13 +165,14 @@ class WidthCalculator:
 
     def consider(self, now_s: float) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to."""
+        if self._solved_s <= now_s < self._solved_s + self.terms.settle_s:
+            return None
         self.knowledge.advance(now_s)
         first = self.table is None and math.isinf(self._solved_s)
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")
-        settling = self._solved_s <= now_s < self._solved_s + self.terms.settle_s
         looked = self._looked_s <= now_s < self._looked_s + self.terms.settle_s
         late = not self._solved_s <= now_s < self._solved_s + self.terms.every_s
-        if settling or not (urgent or late or (self._heard and not looked)):
+        if not (urgent or late or (self._heard and not looked)):
             return None
         self._looked_s, self._heard = now_s, False
         moved = self._find_moved()

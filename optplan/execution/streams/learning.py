@@ -12,10 +12,11 @@ from pathlib import Path
 
 from optplan.errors import DataError
 from optplan.execution.online.calculator import Verdict, WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
+from optplan.execution.online.events import NodeStart, OnlineEvent, Run
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.witness import Witness
 from optplan.execution.records import (
     EpochDone,
     JobArrived,
@@ -35,20 +36,18 @@ from optplan.formulations.boa.data.instance import BoaInstance
 _LOOK_S = 60.0
 
 
-class Reporter:
+class Reporter(Witness):
     """Collects events; its heirs say who is told, and where tables come from. ``sizes`` are a node's GPUs, by type."""
 
     def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__()
         self._sizes = sizes or {}
-        self._events: list[OnlineEvent] = []
-        self._jobs: dict[str, JobArrived] = {}
+        # By job that is not over: its epochs in all, those that were seen, and what its operations held until they
+        # ended.
+        self._jobs: dict[str, tuple[int, set[int], list[Run]]] = {}
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
         self._wanted: dict[str, OperationWanted] = {}
-        #: By job, its epochs; the first of them is 1.
-        self._runs: dict[str, dict[int, Run]] = {}
-        #: By job, what its operations held until they ended.
-        self._held: dict[str, list[Run]] = {}
 
     def see(self, record: Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
@@ -58,18 +57,15 @@ class Reporter:
             case NodeChanged():
                 self._see_node(record)
             case JobArrived():
-                self._jobs[record.job], self._runs[record.job], self._held[record.job] = record, {}, []
-                event_id, committed = f"{record.job} arrived", record.committed
-                self._events.append(
-                    Arrival(id=event_id, at_s=record.t, job_class=record.job_class, committed=committed)
-                )
+                self._jobs[record.job] = record.epochs, set(), []
+                self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
             case OperationWanted():
                 self._wanted[record.operation] = record
             case EpochDone():
                 self._see_epoch(record)
             case OperationEnded():
                 wanted = self._leave(record)
-                if record.iterations >= self._jobs[wanted.trial].epochs:
+                if record.iterations >= self._jobs[wanted.trial][0]:
                     self._see_end(wanted.trial, record.t, whole=True)
             case OperationFailed():
                 self._leave(record)
@@ -80,11 +76,6 @@ class Reporter:
         """Take note of what the journal knows."""
         for record in records:
             self.see(record)
-
-    def take_events(self) -> list[OnlineEvent]:
-        """Return what was seen since the last call."""
-        events, self._events = self._events, []
-        return events
 
     def expect(self, job_class: str) -> float | None:
         """Return what a job will take of the budget, in its unit times hours; None where that is not calculated."""
@@ -108,33 +99,24 @@ class Reporter:
         """Note what an operation held that is over."""
         wanted = self._wanted.pop(record.operation)
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
-        self._held[wanted.trial].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
+        self._jobs[wanted.trial][2].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
         return wanted
 
     def _see_epoch(self, record: EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
-        wanted = self._wanted[record.operation]
-        job, runs = self._jobs[wanted.trial], self._runs[wanted.trial]
-        if not record.seconds or record.epochs in runs:
+        wanted, epoch = self._wanted[record.operation], record.epochs
+        job, seen = wanted.trial, self._jobs[wanted.trial][1]
+        if not record.seconds or epoch in seen:
             return
+        seen.add(epoch)
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
-        self._events.append(
-            Measurement(
-                id=f"{job.job} epoch {record.epochs}",
-                at_s=record.t,
-                job_class=job.job_class,
-                gpus=gpus,
-                gpu_type=gpu_type,
-                speed=1.0 / record.seconds,
-                epoch=record.epochs,
-            )
-        )
-        runs[record.epochs] = Run(gpus=gpus, gpu_type=gpu_type, seconds=record.seconds)
+        self.note_run(job, gpus, record.seconds, gpu_type)
+        speed, what = 1.0 / record.seconds, f"epoch {epoch}"
+        self.note_speed(job, gpus, speed, record.t, what=what, epoch=epoch, gpu_type=gpu_type)
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
-        ran, job_class = tuple(self._runs.pop(job).values()), self._jobs.pop(job).job_class
-        event_id, whole, held = f"{job} ended", whole and bool(ran), tuple(self._held.pop(job))
-        self._events.append(Completion(id=event_id, at_s=at_s, job_class=job_class, ran=ran, whole=whole, held=held))
+        held = tuple(self._jobs.pop(job)[2])
+        self.note_end(job, at_s, whole=whole, held=held)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Return a new table, and why there is one; None where the present one stays."""

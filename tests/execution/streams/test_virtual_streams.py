@@ -352,7 +352,14 @@ def test_whoever_publishes_a_table_is_told_everything_across_drivers(
     told = {(event := parse_event(json.loads(path.read_text(encoding="utf-8")))).id: event for path in inbox.iterdir()}
     ended = [event for event in told.values() if isinstance(event, Completion)]
     assert [sum(isinstance(event, kind) for event in told.values()) for kind in (Arrival, Measurement)] == [3, 9]
-    assert [(event.whole, len(event.ran)) for event in ended] == [(True, 3)] * 3
+    spent_s = {
+        job: sum(1.0 / event.speed for event in told.values() if isinstance(event, Measurement) and job in event.id)
+        for job in ("job-00", "job-01", "job-02")
+    }
+    ran = {event.id.removesuffix(" ended").split()[-1]: (event.whole, event.ran) for event in ended}
+    assert {job: (whole, [run.seconds for run in runs]) for job, (whole, runs) in ran.items()} == {
+        job: (True, [pytest.approx(seconds)]) for job, seconds in spent_s.items()
+    }
 
 
 class Gone:

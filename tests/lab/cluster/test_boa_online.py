@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from optplan.errors import DataError
+from optplan.execution.online.events import Measurement, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
@@ -61,3 +64,29 @@ def test_a_class_that_nobody_stated_is_probed(instance: BoaInstance) -> None:
     jobs = [Job(f"j{number}", "new", 3600.0 * number, HALVED) for number in range(6)]
     outcome = replay(jobs, BoaOnline(instance), gpus_per_node=4)
     assert not outcome.problems
+
+
+def test_speeds_of_a_class_that_nobody_stated_are_learned(instance: BoaInstance) -> None:
+    """Four GPUs make it 6 % faster and take 3.8 GPU-hours a job: of 2.2 GPUs, one job an hour gets one each."""
+    barely = TabledApplication({1: np.array([3600.0]), 4: np.array([3400.0])}, num_epochs=1)
+    jobs = [Job(f"j{number}", "new", 3600.0 * number, barely) for number in range(36)]
+    outcome = replay(jobs, BoaOnline(instance.replace(budget="2.2gpu"), Terms(window_h=12.0)), gpus_per_node=4)
+    assert 3400.0 in set(outcome.jct_s.tolist())  # it was tried
+    assert set(outcome.jct_s.tolist()[-12:]) == {3600.0}
+
+
+def test_a_speed_is_told_of_a_quarter_of_an_hour_or_of_a_whole_job(instance: BoaInstance) -> None:
+    """Three epochs of 10 minutes on one GPU: the first two are told of together, and the third as the job ends."""
+    short = TabledApplication({1: np.array([600.0, 300.0, 600.0])}, num_epochs=3)
+    policy = BoaOnline(instance)
+    told = list[Measurement]()
+    take = policy._calculator.take
+
+    def listen(events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
+        listed = list(events)
+        told.extend(event for event in listed if isinstance(event, Measurement))
+        return take(listed, now_s)
+
+    policy._calculator.take = listen  # type: ignore[method-assign]
+    replay([Job("j", "new", 0.0, short)], policy, gpus_per_node=4)
+    assert [(each.at_s, each.gpus, each.speed) for each in told] == [(900.0, 1, 1.0), (1500.0, 1, 1.0)]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from optplan.errors import DataError, UsageError
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, follow_path
@@ -21,6 +20,7 @@ from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import rows_of
 from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.witness import Witness
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, as_run
 from optplan.lab.cluster.jobs import ROUND_S, Job, Places, Sight
@@ -272,14 +272,17 @@ class Autoscaled(Scheduled):
 
 #: Seconds between two calculations, as in the paper.
 INTERVAL_S = 900.0
+#: Seconds of training after which a job tells its speed again.
+REPORT_S = 900.0
 
 
 class BoaOnline(InTurn):
     """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between.
 
     What is known at the start is an instance: rates, sizes and speeds as somebody planned with them, perhaps on another
-    week. The width calculator is told of arrivals and completions; jobs take their new widths when their next epoch
-    begins. Speeds stay those of the instance.
+    week; classes that it does not have are learned from nothing. The width calculator is told what jobs do, as streams
+    tell it, and how fast they are every 15 minutes and where they leave a width. Jobs take their new widths when their
+    next epoch begins.
     """
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
@@ -287,43 +290,60 @@ class BoaOnline(InTurn):
         terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._calculator.consider(0.0)
-        self._rows = Rows()
-        self._there: dict[Job, None] = {}
-        # By job: where it trained for how long, and what it held and had trained when it was last looked at.
-        self._ran: dict[Job, list[Run]] = {}
-        self._looked: dict[Job, tuple[int, float]] = {}
+        self._rows, self._witness = Rows(), Witness()
+        # By job: what it held and had done when it was last looked at.
+        self._looked: dict[Job, _Stand] = {}
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Tell the calculator what has happened, and serve jobs by the table that holds now."""
-        now_s = sight.now_s
-        events: list[OnlineEvent] = []
+        now_s, witness = sight.now_s, self._witness
         for job in sight.changed:
-            if job not in self._there:
-                self._there[job] = None
-                self._ran[job], self._looked[job] = [], (0, 0.0)
-                events.append(Arrival(id=job.name, at_s=now_s, job_class=job.application))
-            self._look(job)
-        for job in [job for job in self._there if job.is_over]:
-            self._look(job)
-            del self._there[job], self._looked[job]
-            ran = tuple(self._ran.pop(job))
-            events.append(Completion(id=f"{job.name} ended", at_s=now_s, job_class=job.application, ran=ran))
-        self._calculator.take(events, now_s)
+            if job in self._looked:
+                self._look(job, now_s)
+            else:
+                self._looked[job] = _Stand(0, 0, 0.0, 0.0)
+                witness.note_arrival(job.name, job.application, now_s)
+        if len(self._looked) > len(sight.jobs):
+            for job in [job for job in self._looked if job.is_over]:
+                self._look(job, now_s, leaves=True)
+                del self._looked[job]
+                witness.note_end(job.name, now_s, whole=not job.problem)
+        if events := witness.take_events():
+            self._calculator.take(events, now_s)
         self._calculator.consider(now_s)
         wishes = super().allocate(sight)
         for job, gpus in wishes.items():
-            self._looked[job] = (gpus, self._looked[job][1])
+            if gpus != self._looked[job].gpus:
+                self._look(job, now_s, leaves=True)
+                self._looked[job] = self._looked[job]._replace(gpus=gpus)
         return wishes
 
-    def _look(self, job: Job) -> None:
-        """Note what a job has trained since it was last looked at, and where."""
-        gpus, trained_s = self._looked[job]
-        if job.trained_s > trained_s:
-            self._ran[job].append(Run(gpus=gpus, seconds=job.trained_s - trained_s))
-            self._looked[job] = (gpus, job.trained_s)
+    def _look(self, job: Job, now_s: float, *, leaves: bool = False) -> None:
+        """Tell where a job trained, and how fast: over 15 minutes or until its end, as epochs may differ much."""
+        gpus, epochs, trained_s, work_gpu_s = self._looked[job]
+        seconds, work = job.trained_s - trained_s, job.work_gpu_s - work_gpu_s
+        tells = seconds >= REPORT_S or job.is_over
+        if seconds <= 0.0 or not (leaves or tells):
+            return
+        self._witness.note_run(job.name, gpus, seconds)
+        if tells and work > 0.0:
+            known = self._calculator.knowledge.stated.classes.get(job.application)
+            middle = epochs + max(1, (job.epochs_done - epochs + 1) // 2)
+            epoch = None if known is None or middle > known.num_epochs else middle
+            self._witness.note_speed(job.name, gpus, work / seconds, now_s, what=f"at {now_s:g} s", epoch=epoch)
+        self._looked[job] = _Stand(gpus, job.epochs_done, job.trained_s, job.work_gpu_s)
 
     def _find_width(self, job: Job) -> int:
         table = self._calculator.table
         if table is None:  # no plan could be made: as for a class that is not known
             return 1
         return job.truth.largest_width(_look_up(job, table, self._rows))
+
+
+class _Stand(NamedTuple):
+    """What a job holds, and has done: epochs, seconds of training, GPU-seconds on the fewest GPUs on which it runs."""
+
+    gpus: int
+    epochs: int
+    trained_s: float
+    work_gpu_s: float

@@ -1,0 +1,66 @@
+"""What jobs are seen to do becomes events for the width calculator: arrivals, speeds, completions.
+
+Streams and the cluster's simulation are told by the same piece, so that they learn the same from the same jobs.
+"""
+
+from __future__ import annotations
+
+from optplan.execution.online.events import Arrival, Completion, Measurement, OnlineEvent, Run
+
+
+class Witness:
+    """Follows jobs by name, and collects events until they are taken."""
+
+    def __init__(self) -> None:
+        self._events: list[OnlineEvent] = []
+        # By job that is not over: its class, and by place what it ran there.
+        self._classes: dict[str, str] = {}
+        self._ran: dict[str, dict[tuple[int, str | None], float]] = {}
+
+    def note_arrival(self, job: str, job_class: str, at_s: float, *, committed: float | None = None) -> None:
+        """Note that a job was submitted, and what it was to take of the budget."""
+        self._classes[job], self._ran[job] = job_class, {}
+        self._events.append(Arrival(id=f"{job} arrived", at_s=at_s, job_class=job_class, committed=committed))
+
+    def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
+        """Note that a job trained on GPUs."""
+        ran, place = self._ran[job], (gpus, gpu_type)
+        ran[place] = ran.get(place, 0.0) + seconds
+
+    def note_speed(
+        self,
+        job: str,
+        gpus: int,
+        speed: float,
+        at_s: float,
+        *,
+        what: str,
+        epoch: int | None,
+        gpu_type: str | None = None,
+    ) -> None:
+        """Note how fast a job was, in the unit of its class; ``what`` tells its measurements apart."""
+        self._events.append(
+            Measurement(
+                id=f"{job} {what}",
+                at_s=at_s,
+                job_class=self._classes[job],
+                gpus=gpus,
+                gpu_type=gpu_type,
+                speed=speed,
+                epoch=epoch,
+            )
+        )
+
+    def note_end(self, job: str, at_s: float, *, whole: bool, held: tuple[Run, ...] = ()) -> None:
+        """Note that a job is over, whether it did all of its work, and what it held where that is more than it ran."""
+        ran = self._ran.pop(job)
+        runs = tuple(Run(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
+        event_id, job_class = f"{job} ended", self._classes.pop(job)
+        self._events.append(
+            Completion(id=event_id, at_s=at_s, job_class=job_class, ran=runs, whole=whole and bool(runs), held=held)
+        )
+
+    def take_events(self) -> list[OnlineEvent]:
+        """Return what was noted since the last call."""
+        events, self._events = self._events, []
+        return events
