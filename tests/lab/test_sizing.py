@@ -220,7 +220,8 @@ def test_the_command_goes_from_a_log_to_sizes(run: Runner, tmp_path: Path) -> No
     assert shown.code == 0
     assert shown.out.startswith("Speedups behind the load: ")
     assert "1 h 10 min" in next(line for line in shown.out.splitlines() if "the log's own" in line)
-    told = json.loads(run("frontier", *words, "--json").out)
+    told = json.loads(run("frontier", *words, "--bound", "--json").out)
+    assert all(0.0 < each["bound_s"] <= each["best"]["mean_jct_s"] for each in told["sizes"])
     assert [each["gpus"] for each in told["sizes"]] == [2, 4]
     assert told["log"]["most_gpus"] == 2.0
     assert told["evidence"] == {"assumed": pytest.approx(1.0)}

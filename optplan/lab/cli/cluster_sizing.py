@@ -48,6 +48,9 @@ def size_cluster(
     gpus_per_node: int | None = option(
         type=click.IntRange(min=1), metavar="N", help="GPUs of a node, where the instance does not say it."
     ),
+    bound: bool = option(
+        is_flag=True, help="Add what no scheduler can beat, by prices over time; it takes seconds for each size."
+    ),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -61,14 +64,26 @@ def size_cluster(
     from optplan.lab.sizing import size
     from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_sizing
     from optplan.reporting.sections import share_load, warn_of_untried
+    from optplan.solving.capacity import bound_by_capacity
 
     del by
+
+    def find_bound(*asked: Any) -> float:  # noqa: ANN401 - as bound_by_capacity takes it
+        return bound_by_capacity(*asked).mean_jct_s
+
     with Progress("reading the jobs"):
         instance, trace = source.read(changes)
     if trace is None:
         raise UsageError("--jobs, --span: how many jobs of the instance come? Give one of them, or a log")
     with Progress("replaying") as progress:
-        found = size(instance, trace, nodes, gpus_per_node=gpus_per_node, on_event=progress.listen)
+        found = size(
+            instance,
+            trace,
+            nodes,
+            gpus_per_node=gpus_per_node,
+            bound=find_bound if bound else None,
+            on_event=progress.listen,
+        )
 
     data = {"evidence": share_load(instance), **found.to_json_data()}
     outputs.deliver(data, lambda: [*warn_of_untried(instance), say_sizing(found), "", list_sizes(found)])
