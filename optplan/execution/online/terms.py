@@ -23,8 +23,8 @@ class Terms(FrozenModel):
     minutes), not before ``settle_s``, and at once where a rate, a size or a speed has moved by more than the part
     ``move``, to within the relative ``gap``. A table that makes the mean completion time less than the part
     ``least_gain`` shorter is not published, so that no running job is rescaled for it, unless the present one exceeds
-    the budget or lacks a class. ``hold_budget`` says how the budget is held on other arrivals than are estimated: not at
-    all unless asked for, as new tables move running jobs, which may lose what they did of an epoch.
+    the budget or lacks a class. ``hold_budget`` says how the budget is held on other arrivals than are estimated: not
+    at all unless asked for, as new tables move running jobs, which may lose what they did of an epoch.
     AdaptDL's hints were measured on nodes of ``gpus_per_node``.
 
     A class that the instance does not have is taken to have ``new_speedup`` until it is measured (``linear``,
