@@ -97,7 +97,7 @@ def test_ways_to_commit_stand_side_by_side(instance: BoaInstance) -> None:
 
 def test_the_command_lists_them(run: Runner) -> None:
     """With jobs drawn there are columns of what they cost; JSON has the same figures."""
-    options = ("commit", "boa-newtrace", "--budget", "130gpu", "--set", TERM)
+    options = ("frontier", "boa-newtrace", "--by", "commitments", "--budget", "130gpu", "--set", TERM)
     shown = run(*options, "--jobs", "200", "--seed", "1")
     assert shown.code == 0
     assert "best number, same widths" in shown.out

@@ -35,7 +35,7 @@ _EXAMPLES = (
 
 #: The commands by what they are for, those of wings among them, in the order of the help.
 _HEADINGS = {
-    "Decide": ("solve", "frontier", "explain", "compare", "commit", "verify", "report", "list", "show", "schema", "doctor"),
+    "Decide": ("solve", "frontier", "explain", "compare", "verify", "report", "list", "show", "schema", "doctor"),
     "Bring data": ("import", "measure"),
     "Run": ("run", "status", "logs", "stop", "serve", "calibrate", "export", "submit"),
     "Study": ("audit", "simulate", "bench"),
@@ -46,7 +46,7 @@ _COMMANDS = {
     "explain": "optplan.cli.explanation:explain",
     "compare": "optplan.cli.comparison:compare",
     "frontier": "optplan.cli.frontiers:frontier",
-    "commit": "optplan.cli.committing:commit",
+    "frontier --by commitments": "optplan.cli.committing:compare_bills",
     "verify": "optplan.cli.verification:verify",
     "audit": "optplan.cli.auditing:audit",
     "report": "optplan.cli.report_pages:report_page",

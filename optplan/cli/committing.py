@@ -1,8 +1,10 @@
-"""``optplan commit``: how many GPUs to commit, for widths as they are and together with them."""
+"""``optplan frontier LOG_OR_INSTANCE --by commitments``: how many GPUs to commit, for widths as they are and together with them."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import click
 
 from optplan.cli.amending import amendments_but
 from optplan.cli.commands import command
@@ -15,16 +17,18 @@ from optplan.cli.outputs import Outputs
 @command(
     short_help="How many GPUs to commit, and what that saves.",
     examples=(
-        "optplan commit boa-newtrace --budget 130gpu --set 'gpu_types.t4.commitments={1-year: {discount: 0.45}}'",
-        "optplan commit jobs.csv --instance mine.yaml --budget 130gpu",
+        "optplan frontier boa-newtrace --by commitments --budget 130gpu "
+        "--set 'gpu_types.t4.commitments={1-year: {discount: 0.45}}'",
+        "optplan frontier jobs.csv --by commitments --instance mine.yaml --budget 130gpu",
     ),
     writes={"output": "the bills as JSON"},
 )
 @log_or_instance
 @amendments_but("deadline")
-def commit(
+def compare_bills(
     source: JobSource,
     *,
+    by: str = option(type=click.Choice(["commitments"]), required=True, help="What varies: how GPUs are committed."),
     time_limit: float | None = option(type=TIME, help="Of each of three solves."),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -35,6 +39,7 @@ def commit(
     drawn at the instance's rates (--jobs or --span). Rules for the widths that are best on demand stand beside widths
     and numbers that are chosen together.
     """
+    del by
     from optplan.reporting.boa.commitments import bills_table
     from optplan.solving.billing import compare_commitments
 

@@ -92,9 +92,9 @@ def frontier(
         help="Of weak scaling: samples of each GPU; the largest that fit by default.",
     ),
     by: str | None = option(
-        type=click.Choice(["gpus"]),
-        help="Of one log or instance: how many own GPUs its jobs need. It has options of its own: "
-        "`optplan frontier --by gpus --help`.",
+        type=click.Choice(["gpus", "commitments"]),
+        help="Of one log or instance: how many own GPUs its jobs need, or how many to commit. Each has options of its "
+        "own: `optplan frontier --by gpus --help`.",
     ),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance

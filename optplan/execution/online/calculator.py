@@ -160,7 +160,7 @@ class WidthCalculator:
         for run in runs:
             gpu_type = run.gpu_type or next(iter(stated.gpu_types))
             paid = float(stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
-            amounts.append(paid * stated.prices_in_budget[gpu_type] * run.seconds / SECONDS_PER_HOUR)
+            amounts.append(paid * stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
         return math.fsum(amounts)
 
     def consider(self, now_s: float) -> Calculation | None:

@@ -30,7 +30,10 @@ def relax(instance: BoaInstance, jobs: Mapping[str, float], *, pauses: bool) -> 
             for name, job_class in instance.classes.items()
             if jobs.get(name)
         },
-        gpu_types={name: each.replace(spot=None, quota_gpus=None) for name, each in instance.gpu_types.items()},
+        gpu_types={
+            name: each.replace(spot=None, quota_gpus=None, commitments=None, spot_market=None)
+            for name, each in instance.gpu_types.items()
+        },
         widths=None,
         budget=Amount(1.0, BudgetUnit.GPU),
         problem=Problem.RESCALING if pauses else Problem.WHOLE,

@@ -90,7 +90,7 @@ class BudgetHeld(InTurn):
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Enter what the jobs that are over held, starts of nodes included, and serve the others."""
         self.ledger.advance(sight.now_s)
-        price = self._instance.prices_in_budget[self._only] / SECONDS_PER_HOUR
+        price = self._instance.prices_on_demand[self._only] / SECONDS_PER_HOUR
         for job in [job for job in self._admitted if job.is_over]:
             del self._admitted[job]
             self.ledger.settle(job.application, price * job.gpu_s)
