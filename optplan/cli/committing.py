@@ -1,4 +1,4 @@
-"""``optplan frontier LOG_OR_INSTANCE --by commitments``: how many GPUs to commit, for widths as they are and together with them."""
+"""``optplan frontier LOG_OR_INSTANCE --by commitments``: how many GPUs to commit, alone and with the widths."""
 
 from __future__ import annotations
 
