@@ -71,6 +71,7 @@ def test_parameters_and_plans_make_cells(cell: Cell, tmp_path: Path) -> None:
         digests.add(cell.replace(**change).digest(Checksums()))
     assert len(digests) == 6
     assert cell.replace(seed=0).digest(Checksums()) in digests
+    assert cell.profiles is not None
     table = next(Path(cell.profiles).rglob("placements-toy.csv"))
     table.write_text(table.read_text().replace("1.0,0.0", "2.0,0.0"))
     assert cell.digest(Checksums()) not in digests

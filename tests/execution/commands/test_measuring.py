@@ -107,7 +107,13 @@ def test_the_fields_of_a_class(run: Runner) -> None:
         "reference_width": 1,
         "rescale_s": 7.0,
         "speedup": {
-            "t4": {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.6667], "provenance": ["measured", "measured"]}
+            "t4": {
+                "form": "table",
+                "gpus": [1, 2],
+                "speedup": [1.0, 1.6667],
+                "provenance": ["measured", "measured"],
+                "error": [0.0, 0.0],  # nothing varied
+            }
         },
     }
     assert "1.667 to 1.667" in run("measure", "jobs", *TIMED).out
