@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from optplan.cli.amending import amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
@@ -23,6 +25,7 @@ _HOURS = {BudgetUnit.GPU_HOUR: 1.0, BudgetUnit.GPU_MINUTE: 1.0 / MINUTES_PER_HOU
         "optplan audit sacct.txt --from sacct --class-pattern '^[a-z]+' --report audit.html",
         "optplan audit jobs.csv --instance mine.json -o audit.json",
         "optplan verify mine.json audit.json --jobs jobs.csv",
+        "optplan audit sacct.txt --from sacct --class-pattern '^[a-z]+' --cluster-gpus 24",
         "optplan audit boa-newtrace --jobs 960 --gpu-hours 5000gpu-h --mean-jct 50min",
     ),
     renamed={"gpu_hours": "--gpu-hours", "mean_jct_s": "--mean-jct"},
@@ -41,6 +44,12 @@ def audit(
         type=BUDGET, help="What the jobs held together, as in 4800gpu-h, where the log does not say it of each."
     ),
     mean_jct: float | None = option(type=TIME, help="Their mean completion time, where the log does not say it."),
+    cluster_gpus: int | None = option(
+        "--cluster-gpus",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="GPUs of the cluster on which they ran: a bound for every scheduler on so many stands beside the others.",
+    ),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -61,7 +70,7 @@ def audit(
         raise UsageError(f"--gpu-hours: got {str(gpu_hours)!r}; GPU-hours are needed, as in 4800gpu-h")
     held = None if gpu_hours is None else gpu_hours.value * _HOURS[gpu_hours.unit]
     with Progress("bounding"):
-        found = find(instance, trace, gpu_hours=held, mean_jct_s=mean_jct)
+        found = find(instance, trace, gpu_hours=held, mean_jct_s=mean_jct, gpus=cluster_gpus)
 
     tables = (part for each in (bound_table(found), gap_table(found)) if each is not None for part in ("", each))
     remedies = (f"to gain: {each}" for each in say_remedies(found))

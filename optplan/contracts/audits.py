@@ -56,6 +56,26 @@ class Gap(NamedTuple):
     running_s: float  #: They ran on other widths, or changed them at other times, than on a least path.
 
 
+class CapacityBound(FrozenModel):
+    """What no policy on a cluster of so many GPUs can have less of than this mean completion time, by weak duality."""
+
+    version: Literal[1] = 1  #: Version of the schema.
+    #: formulation, instance_name, instance_hash: For which instance.
+    formulation: str
+    instance_name: str
+    instance_hash: str
+    trace: str  #: What the jobs are called together.
+    num_jobs: Annotated[int, Field(ge=1)]
+    gpus: Annotated[int, Field(ge=1)]  #: GPUs of the cluster.
+    pauses: bool  #: Whether for policies that pause each job at its start as the instance says; otherwise for all.
+    mean_jct_s: float  #: The bound.
+    bucket_s: Annotated[float, Field(gt=0)]  #: Seconds of each of the buckets into which time is cut.
+    #: (B,) What a GPU held for a second in a bucket costs, in seconds of completion time; later ones cost nothing.
+    prices: NumberRow
+    #: How many marks there are on the course of each class and size told apart, by which the bound follows from prices.
+    marks: tuple[int, ...]
+
+
 class Audit(FrozenModel):
     """What jobs took, beside what no policy can beat."""
 
@@ -72,6 +92,7 @@ class Audit(FrozenModel):
     gpu_hours: float | None = None
     lost_gpu_hours: float | None = None  #: Of these, held by runs that were not completed; None where nobody says it.
     bounds: tuple[AuditBound, ...]
+    capacity: CapacityBound | None = None  #: On a cluster of so many GPUs; None where nobody asked.
     classes: ByName[AuditedClass]
     #: Classes whose speedups are assumed or have errors, of which the bounds take the most favourable end.
     favoured: tuple[str, ...] = ()
@@ -107,23 +128,3 @@ class Audit(FrozenModel):
             waiting_s, took_s = share * (own.wait_s or 0.0), share * (own.mean_jct_s or 0.0)
             gaps[name] = Gap(waiting_s, took_s - waiting_s + bound.price * (own.gpu_hours or 0.0) - bound.least[name])
         return gaps
-
-
-class CapacityBound(FrozenModel):
-    """What no policy on a cluster of so many GPUs can have less of than this mean completion time, by weak duality."""
-
-    version: Literal[1] = 1  #: Version of the schema.
-    #: formulation, instance_name, instance_hash: For which instance.
-    formulation: str
-    instance_name: str
-    instance_hash: str
-    trace: str  #: What the jobs are called together.
-    num_jobs: Annotated[int, Field(ge=1)]
-    gpus: Annotated[int, Field(ge=1)]  #: GPUs of the cluster.
-    pauses: bool  #: Whether for policies that pause each job at its start as the instance says; otherwise for all.
-    mean_jct_s: float  #: The bound.
-    bucket_s: Annotated[float, Field(gt=0)]  #: Seconds of each of the buckets into which time is cut.
-    #: (B,) What a GPU held for a second in a bucket costs, in seconds of completion time; later ones cost nothing.
-    prices: NumberRow
-    #: How many marks there are on the course of each class and size told apart, by which the bound follows from prices.
-    marks: tuple[int, ...]

@@ -7,7 +7,7 @@ import warnings
 import zlib
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +76,16 @@ class JobTrace:
         """Return the number of jobs by class, of those that have none, too."""
         counts = np.bincount(self.class_index, minlength=len(self.classes))
         return dict(zip(self.classes, counts.tolist(), strict=True))
+
+    def list_logged(self) -> IntArray:
+        """Return the places of the jobs of which a log says GPUs, run and wait."""
+        return np.flatnonzero(np.isfinite(self.gpus * self.run_s + self.wait_s))
+
+    def take(self, which: IntArray) -> JobTrace:
+        """Return some jobs (n,), in their order, as a trace of the same span."""
+        columns = ("class_index", "arrive_s", "size", "ids", "gpus", "run_s", "wait_s")
+        completed = None if self.completed is None else self.completed[which]
+        return replace(self, completed=completed, **{name: getattr(self, name)[which] for name in columns})
 
     def tell_had(self, which: IntArray) -> dict[str, float]:
         """Return what a log's cluster gave some jobs (n,): the mean completion time and wait, and all GPU-hours."""

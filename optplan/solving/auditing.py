@@ -17,7 +17,9 @@ from optplan.formulations.boa.study.auditing import (
     list_favoured,
 )
 from optplan.schema import IntArray
-from optplan.verification.audits import require_trace, verify_audit
+from optplan.solving.capacity import bound_by_capacity
+from optplan.verification.audits import verify_audit
+from optplan.verification.belonging import require_trace
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
@@ -29,6 +31,7 @@ def audit(
     *,
     gpu_hours: float | None = None,
     mean_jct_s: float | None = None,
+    gpus: int | None = None,
 ) -> Audit:
     """Bound from below what any scheduler could have made of the GPU-hours that jobs held.
 
@@ -42,6 +45,9 @@ def audit(
         Which they held together; None for what the trace says of each, and then only jobs count of which it says all.
     mean_jct_s
         Their mean completion time in seconds; None where the trace says it, or where only the other is known.
+
+    gpus
+        Of the cluster on which the jobs ran: then there is a bound for every scheduler on so many, too.
 
     Returns
     -------
@@ -65,6 +71,8 @@ def audit(
         had = trace.tell_had(which)
         gpu_hours, mean_jct_s = had["gpu_hours"], had["mean_jct_s"]
     made = _bound(instance, trace, which, gpu_hours, mean_jct_s)
+    if gpus is not None:
+        made = made.replace(capacity=bound_by_capacity(instance, trace.take(which), gpus))
     if as_logged:
         of = trace.class_index[which]
         classes = {
@@ -116,7 +124,7 @@ def _bound(
 
 def _choose_jobs(trace: JobTrace) -> IntArray:
     """Return the jobs of which the trace says GPUs, run and wait."""
-    which = np.flatnonzero(np.isfinite(trace.gpus * trace.run_s + trace.wait_s))
+    which = trace.list_logged()
     if not which.size:
         message = f"gpu_hours: the trace {trace.name!r} says of no job its GPUs, its run and its wait"
         raise UsageError(f"{message}; give the GPU-hours that all jobs held (--gpu-hours)")

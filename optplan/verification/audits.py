@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import Instance, Verification
-from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
+from optplan.contracts.audits import Audit, AuditBound, AuditedClass
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.auditing import derive_least, list_favoured, share_out
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
+from optplan.verification.belonging import require_made_for, require_trace
+from optplan.verification.capacity import check_capacity
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ def verify_audit(
             found.on_trust.append("sizes: how many jobs of which size there were, and what was had; give the jobs")
         else:
             _check_jobs(found, audit, trace)
+        if audit.capacity is not None:
+            require_made_for(instance, audit.capacity, "bound")
+            check_capacity(found, instance, audit.capacity, _audited(audit, trace), stopwatch)
         for number, bound in enumerate(audit.bounds, start=1):
             try:
                 with np.errstate(over="ignore", invalid="ignore"):  # absurd prices overflow, and fail by that
@@ -54,21 +59,6 @@ def verify_audit(
         never_checked=tuple(found.never_checked),
         seconds=time.perf_counter() - start,
     )
-
-
-def require_trace(instance: BoaInstance, trace: JobTrace) -> None:
-    """Raise a UsageError unless the classes of a trace are those of an instance."""
-    if trace.classes != tuple(instance.classes):
-        message = f"the trace {trace.name!r} is not of the instance {instance.name!r}, which has other classes"
-        raise UsageError(f"{message} ({', '.join(instance.classes)}); give the trace that was made with it")
-
-
-def require_made_for(instance: Instance, made: Audit | CapacityBound, what: str) -> None:
-    """Raise a UsageError unless something was made for an instance."""
-    if made.instance_hash != instance.content_hash():
-        known, own = made.instance_hash[:12], instance.content_hash()[:12]
-        message = f"the {what} was made for {made.instance_name!r} with hash {known}, this one has {own}"
-        raise UsageError(f"{message}; give the instance it was made for")
 
 
 def _check_classes(found: Checks, instance: BoaInstance, audit: Audit) -> bool:
@@ -108,9 +98,17 @@ def _check_bound(
     found.compare("given", index, bound.given, np.nan if had is None else had, 0.0, message)
 
 
+def _audited(audit: Audit, trace: JobTrace | None) -> JobTrace | None:
+    """Return the jobs of a trace that are audited."""
+    return trace if trace is None or not audit.as_logged else trace.take(trace.list_logged())
+
+
 def _check_jobs(found: Checks, audit: Audit, trace: JobTrace) -> None:
     """Compare counts, sizes and what was had with the jobs themselves."""
-    known = np.isfinite(trace.gpus * trace.run_s + trace.wait_s) if audit.as_logged else np.ones(len(trace), dtype=bool)
+    known = np.ones(len(trace), dtype=bool)
+    if audit.as_logged:
+        known[:] = False
+        known[trace.list_logged()] = True
     for place, name in enumerate(trace.classes):
         which, own = np.flatnonzero(known & (trace.class_index == place)), audit.classes.get(name)
         if which.size != (0 if own is None else own.jobs):

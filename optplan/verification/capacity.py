@@ -15,7 +15,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.capacity import derive_bound
 from optplan.formulations.boa.laws.courses import Course, list_courses
 from optplan.progress import OutOfTime, Stopwatch
-from optplan.verification.audits import require_made_for, require_trace
+from optplan.verification.belonging import require_made_for, require_trace
 from optplan.verification.findings import TOLERANCE, Checks
 
 if TYPE_CHECKING:
@@ -45,18 +45,7 @@ def verify_capacity(
         raise UsageError(f"such bounds are of BOA instances, and {instance.name!r} is of another formulation")
     require_made_for(instance, bound, "bound")
     found = Checks()
-    stopwatch = Stopwatch(time_limit_s, clock=time.thread_time)
-    if trace is None:
-        found.on_trust.append("bound: it is of jobs that arrive at some times; give the jobs")
-    else:
-        found.compare("jobs", "", bound.num_jobs, len(trace), 0.0, "the bound must be of the jobs that there are")
-        try:
-            mean_jct_s, scale_s = _derive(instance, bound, trace, stopwatch)
-            found.at_most("bound", "", bound.mean_jct_s, mean_jct_s, TOLERANCE * scale_s, _MESSAGE)
-        except RefutedError as error:
-            found.fail("bound", "", f"{_MESSAGE}: {error}")
-        except OutOfTime:
-            found.on_trust.append(f"bound: not checked within {stopwatch.limit_s:g} s")
+    check_capacity(found, instance, bound, trace, Stopwatch(time_limit_s, clock=time.thread_time))
     found.never_checked.append("assumptions: whether speeds, sizes and pauses are those of the cluster")
     return Verification(
         checks=tuple(found.list_checks()),
@@ -64,6 +53,23 @@ def verify_capacity(
         never_checked=tuple(found.never_checked),
         seconds=time.perf_counter() - start,
     )
+
+
+def check_capacity(
+    found: Checks, instance: BoaInstance, bound: CapacityBound, trace: JobTrace | None, stopwatch: Stopwatch
+) -> None:
+    """Derive a bound of the jobs again from its prices."""
+    if trace is None:
+        found.on_trust.append("bound: it is of jobs that arrive at some times; give the jobs")
+        return
+    found.compare("jobs", "", bound.num_jobs, len(trace), 0.0, "the bound must be of the jobs that there are")
+    try:
+        mean_jct_s, scale_s = _derive(instance, bound, trace, stopwatch)
+        found.at_most("bound", f"{bound.gpus} GPUs", bound.mean_jct_s, mean_jct_s, TOLERANCE * scale_s, _MESSAGE)
+    except RefutedError as error:
+        found.fail("bound", f"{bound.gpus} GPUs", f"{_MESSAGE}: {error}")
+    except OutOfTime:
+        found.on_trust.append(f"bound: not checked within {stopwatch.limit_s:g} s")
 
 
 def _derive(instance: BoaInstance, bound: CapacityBound, trace: JobTrace, stopwatch: Stopwatch) -> tuple[float, float]:

@@ -56,6 +56,29 @@ def test_drawn_jobs_are_audited_for_what_was_had(run: Runner) -> None:
     assert "no policy at all has so little: they need at least" in " ".join(few.out.split())
 
 
+def test_the_bound_of_a_cluster_stands_beside_and_is_checked_with_the_jobs(run: Runner, tmp_path: Path) -> None:
+    """The larger bound is said first; without the jobs that of the cluster is on trust, and a higher one is refused."""
+    table, instance, audit = tmp_path / "few.csv", tmp_path / "mine.json", tmp_path / "audit.json"
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
+    few = tmp_path / "few.txt"
+    few.write_text("".join(lines[:60]), encoding="utf-8")
+    log = (few, *LOG[1:])
+    assert run("import", "log", *log, "--jobs", table, "-o", instance).code == 0
+    said = " ".join(run("audit", table, "--instance", instance, "--cluster-gpus", "8", "-o", audit).out.split())
+    assert "on 8 GPUs no policy that pauses as the instance says takes less than" in said
+    own = json.loads(audit.read_text(encoding="utf-8"))
+    first = said.index("on 8 GPUs no policy")
+    other = next(each["bound"] for each in own["bounds"] if each["of"] == "mean_jct_s")
+    assert (first < said.index("with as many no policy")) is (own["capacity"]["mean_jct_s"] >= other)
+    assert run("verify", instance, audit, "--jobs", table).code == 0
+    assert "bound: it is of jobs that arrive at some times; give the jobs" in run("verify", instance, audit).out
+    own["capacity"]["mean_jct_s"] *= 1.001
+    audit.write_text(json.dumps(own), encoding="utf-8")
+    refused = run("verify", instance, audit, "--jobs", table)
+    assert refused.code == 5
+    assert "bound 8 GPUs" in refused.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optplan.contracts.audits import Audit, AuditBound
+from optplan.contracts.audits import Audit, AuditBound, CapacityBound, Measured
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.study.auditing import Sizes, build_least_frontier
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
@@ -37,7 +37,10 @@ def say_audit(audit: Audit) -> str:
 
 
 def _say_bounds(audit: Audit) -> Iterator[str]:
-    of = "mean_jct_s" if audit.gpu_hours is not None else "gpu_hours"
+    of: Measured = "mean_jct_s" if audit.gpu_hours is not None else "gpu_hours"
+    fewer, own = audit.bound("mean_jct_s", pauses=True), audit.capacity
+    if own is not None and (fewer is None or own.mean_jct_s >= fewer.bound):  # the larger is said first
+        yield _say_capacity(audit, own)
     first = next((each for each in audit.bounds if each.of == of), None)
     for bound in audit.bounds:
         who = "no policy that pauses as the instance says" if bound.pauses else "no policy at all"
@@ -49,6 +52,14 @@ def _say_bounds(audit: Audit) -> Iterator[str]:
             limit = "with as many" if of == "mean_jct_s" else "for that"
             begun = f"{limit} {who} takes less than" if bound is first else f"{who} less than"
             yield f"{begun} {_write(bound)}{times}"
+    if own is not None and fewer is not None and own.mean_jct_s < fewer.bound:
+        yield _say_capacity(audit, own)
+
+
+def _say_capacity(audit: Audit, bound: CapacityBound) -> str:
+    times = f" ({audit.mean_jct_s / bound.mean_jct_s:.3g} times as much)" if audit.mean_jct_s is not None else ""
+    who = "no policy that pauses as the instance says" if bound.pauses else "no policy at all"
+    return f"on {format_gpus(bound.gpus)} GPUs {who} takes less than {format_duration(bound.mean_jct_s)}{times}"
 
 
 def _write(bound: AuditBound | None) -> str:
@@ -65,6 +76,12 @@ def bound_table(audit: Audit) -> Table:
         who = "pausing as the instance says" if pauses else "all policies"
         times = _compare(audit.mean_jct_s, mean), _compare(audit.gpu_hours, hours)
         rows.append(Row((who, _write(mean), times[0], _write(hours), times[1])))
+    if audit.capacity is not None:
+        least = audit.capacity.mean_jct_s
+        took = NOTHING if audit.mean_jct_s is None else f"x {audit.mean_jct_s / least:.4g}"
+        rows.append(
+            Row((f"on {format_gpus(audit.capacity.gpus)} GPUs", format_duration(least), took, NOTHING, NOTHING))
+        )
     columns = numbers("least mean with as many GPU-hours", "took", "fewest GPU-hours for the mean", "held")
     return Table("What no policy can beat", [Column("policies"), *columns], rows)
 
