@@ -113,10 +113,10 @@ def test_a_log_is_enough(run: Runner) -> None:
     """Classes, law and jobs come of one log; a budget that no plan keeps is infeasible, with the least one."""
     log = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")
     term = "gpu_types={a100: {commitments: {1-year: {discount: 0.45}}}}"
-    data = run("commit", *log, "--budget", "40gpu", "--set", term, "--json").data
+    data = run("frontier", *log, "--by", "commitments", "--budget", "40gpu", "--set", term, "--json").data
     assert [plan["name"] for plan in data][:2] == ["nothing committed", "P95 committed, same widths"]
     assert data[2]["trace"]["bill"] <= data[0]["trace"]["bill"]
-    refused = run("commit", *log, "--budget", "1gpu", "--set", term)
+    refused = run("frontier", *log, "--by", "commitments", "--budget", "1gpu", "--set", term)
     assert refused.code == 3
     assert "the least budget for which" in refused.err
 
