@@ -35,6 +35,7 @@ USER_EXTRAS = ("plot", "search", "bayes", "pollux", "learn", "demo", "torch")
 #: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
 SLOW = (
     "cli/test_application.py",
+    "cli/test_auditing.py",
     "cli/test_catalogue.py",
     "cli/test_common_options.py",
     "cli/test_frontiers.py",
@@ -118,8 +119,12 @@ SLOW = (
     "instances/test_library.py",
     "lab/benchmarks",
     "lab/cluster/pollux/test_dividing.py",
+    "lab/cluster/test_bounds.py",
+    "lab/cluster/test_capacity_bounds.py",
     "lab/cluster/test_closed_forms.py",
+    "lab/cluster/test_held_budgets.py",
     "lab/cluster/test_predictions.py",
+    "lab/cluster/test_price_that_fits.py",
     "lab/cluster/test_profiled_jobs.py",
     "lab/commands/test_simulating.py",
     "lab/commands/test_start_simulating.py",
