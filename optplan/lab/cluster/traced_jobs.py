@@ -58,7 +58,7 @@ def count_gpus(instance: BoaInstance, gpu_type: str | None = None, given: int | 
     gpu_type = _find_type(instance, gpu_type)
     said = instance.gpu_types[gpu_type].gpus_per_node if given is None else given
     if said is None:
-        fix = "say how many GPUs a node has (gpus_per_node; --gpus-per-node)"
+        fix = "say how many GPUs a node has (--gpus-per-node)"
         raise DataError(f"gpu_types.{gpu_type}.gpus_per_node", "is missing", fix)
     return said
 
