@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from optplan.execution.online.calculator import Verdict, WidthCalculator
@@ -95,8 +96,20 @@ def test_any_story_leaves_a_table_that_can_be_followed(steps: list[tuple[float, 
         assert WidthCalculator(_instance(), Terms(window_h=5.0), now_s=now_s, state=state).to_json_data() == state
 
 
+def _are_same(one: object, other: object) -> bool:
+    """Whether two tables differ by rounding at most: an estimate that was looked at twice was added up twice."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_are_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-9)
+    return one == other
+
+
 @settings(max_examples=20)
 @given(_steps)
+@example([(0.0, []), (1.0, []), (1.0, [{"kind": "arrival", "job_class": "new", "at_s": None}])])  # differs by rounding
 def test_what_cannot_have_moved_needs_no_look(steps: list[tuple[float, list[dict[str, object]]]]) -> None:
     """A calculator that looks at every estimate whenever it is asked makes the same calculations and tables."""
 
@@ -121,4 +134,4 @@ def test_what_cannot_have_moved_needs_no_look(steps: list[tuple[float, list[dict
         lazy, eager = (calculator.consider(now_s) for calculator in pair)
         assert (lazy and (lazy.verdict, lazy.reason)) == (eager and (eager.verdict, eager.reason))
         tables = [calculator.to_json_data()["table"] for calculator in pair]
-        assert tables[0] == tables[1]
+        assert _are_same(*tables)
