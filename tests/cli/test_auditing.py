@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from optplan.errors import DataError
+from optplan.instances.files import read_plan
+
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
@@ -103,5 +106,6 @@ def test_audits_and_results_are_not_taken_for_one_another(run: Runner, tmp_path:
     assert "--jobs: only audits are of jobs" in run("verify", "boa-two-epochs", result, "--jobs", EXAMPLE).err
     assert run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "-o", audit).code == 0
     assert "audits are of BOA instances" in run("verify", "rubberband-two-stages", audit).err
-    assert "is an audit, not a plan" in run("run", audit).err
+    with pytest.raises(DataError, match="is an audit, not a plan"):
+        read_plan(audit)
     assert "the audit was made for" in run("verify", "boa-two-epochs", audit).err
