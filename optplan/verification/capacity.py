@@ -14,9 +14,9 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.capacity import derive_bound
 from optplan.formulations.boa.laws.courses import Course, list_courses
-from optplan.progress import OutOfTime, Stopwatch
+from optplan.progress import Stopwatch
 from optplan.verification.belonging import require_made_for, require_trace
-from optplan.verification.findings import TOLERANCE, Checks
+from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
@@ -68,8 +68,9 @@ def check_capacity(
         found.at_most("bound", f"{bound.gpus} GPUs", bound.mean_jct_s, mean_jct_s, TOLERANCE * scale_s, _MESSAGE)
     except RefutedError as error:
         found.fail("bound", f"{bound.gpus} GPUs", f"{_MESSAGE}: {error}")
-    except OutOfTime:
-        found.on_trust.append(f"bound: not checked within {stopwatch.limit_s:g} s")
+    except UNCHECKED as error:
+        within = "the memory there is" if isinstance(error, MemoryError) else f"{stopwatch.limit_s:g} s"
+        found.on_trust.append(f"bound: not checked within {within}")
 
 
 def _derive(instance: BoaInstance, bound: CapacityBound, trace: JobTrace, stopwatch: Stopwatch) -> tuple[float, float]:

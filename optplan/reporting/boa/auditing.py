@@ -38,8 +38,8 @@ def say_audit(audit: Audit) -> str:
 
 def _say_bounds(audit: Audit) -> Iterator[str]:
     of: Measured = "mean_jct_s" if audit.gpu_hours is not None else "gpu_hours"
-    fewer, own = audit.bound("mean_jct_s", pauses=True), audit.capacity
-    if own is not None and (fewer is None or own.mean_jct_s >= fewer.bound):  # the larger is said first
+    own, most_s = audit.capacity, max((each.bound for each in audit.bounds if each.of == "mean_jct_s"), default=0.0)
+    if own is not None and own.mean_jct_s >= most_s:  # the larger is said first
         yield _say_capacity(audit, own)
     first = next((each for each in audit.bounds if each.of == of), None)
     for bound in audit.bounds:
@@ -52,7 +52,7 @@ def _say_bounds(audit: Audit) -> Iterator[str]:
             limit = "with as many" if of == "mean_jct_s" else "for that"
             begun = f"{limit} {who} takes less than" if bound is first else f"{who} less than"
             yield f"{begun} {_write(bound)}{times}"
-    if own is not None and fewer is not None and own.mean_jct_s < fewer.bound:
+    if own is not None and own.mean_jct_s < most_s:
         yield _say_capacity(audit, own)
 
 
