@@ -100,7 +100,7 @@ bench-cards: $(STAMPS)/plot-$(CHECKSUM) ## Try speedups from model cards on mode
 
 docs: $(STAMPS)/docs,plot-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
 	@# The variable silences an advertisement of Material for its successor.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/_steps/prepare.py out/docs && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 build: $(STAMPS)/dev-$(CHECKSUM) ## Build the wheel and the source archive in dist/
 	rm -rf dist

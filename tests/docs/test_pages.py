@@ -26,8 +26,8 @@ PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md"))
 
 @pytest.fixture(scope="module")
 def examples(load_script: Callable[[Path], ModuleType]) -> ModuleType:
-    """Return the module that runs pages; it is a script beside the hooks of the site."""
-    return load_script(DOCS / "_hooks" / "run_examples.py")
+    """Return the module that runs pages; it is a script beside the steps that make the site."""
+    return load_script(DOCS / "_steps" / "run_examples.py")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_page_shows_what_its_commands_and_its_python_print(
 ) -> None:
     """Every command and Python block of a page runs, and prints what the page shows.
 
-    After a change that is meant, ``python docs/_hooks/run_examples.py --write`` renews the pages.
+    After a change that is meant, ``python docs/_steps/run_examples.py --write`` renews the pages.
     """
     printed, _ = examples.run_page(ROOT / name, tmp_path, data)
     wrong = [f"{each.command}\nprinted:\n{each.printed}" for each in printed if not each.agrees]

@@ -12,27 +12,10 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mkdocs.structure.files import File
-
-from optplan.reporting.pages import read_plotly_js
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
-
-_SCRIPT = "assets/plotly.js"
-
-
-def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
-    """Add a page for each notebook, and the script that draws their figures."""
-    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
-        assert notebook.abs_src_path is not None
-        text = "\n\n".join(write_page(Path(notebook.abs_src_path)))
-        files.append(File.generated(config, notebook.src_uri.replace(".ipynb", ".md"), content=text))
-    files.append(File.generated(config, _SCRIPT, content=read_plotly_js()))
-    return files
+#: What draws the figures of a notebook, beside the pages.
+SCRIPT = "assets/plotly.js"
 
 
 def write_page(path: Path) -> Iterator[str]:
@@ -46,7 +29,7 @@ def write_page(path: Path) -> Iterator[str]:
     title, *cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     yield "".join(title["source"])
     yield f"This page is a notebook: [download it]({path.name}) and run it, or read what it shows here."
-    yield f'<script src="{_SCRIPT}"></script>'
+    yield f'<script src="{SCRIPT}"></script>'
     variables: dict[str, Any] = {}
     for number, cell in enumerate(cells, start=1):
         source = "".join(cell["source"])

@@ -6,7 +6,7 @@ known until its end, and each ``$ optplan ...`` of a ``console`` block goes thro
 has to be what the page shows below the command, or in the ``text`` block below the Python. Times and versions may
 differ, and a line ``...`` stands for lines that the page leaves out. Other blocks are not looked at.
 
-``python docs/_hooks/run_examples.py [PAGE ...]`` lists the differences; with ``--write``, what is printed goes into the
+``python docs/_steps/run_examples.py [PAGE ...]`` lists the differences; with ``--write``, what is printed goes into the
 pages.
 """
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-
-from mkdocs.exceptions import PluginError
+from typing import Any
 
 from optplan.contracts.registry import Formulation
 from optplan.formulations import formulations
@@ -18,28 +16,24 @@ from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.instances.library import GENERATED, build_named, manifest, names
 from optplan.units import BudgetUnit, parse_budget
 
-if TYPE_CHECKING:
-    from mkdocs.structure.pages import Page
-
 _MARK = re.compile(r"^<!-- table: (?P<name>[a-z-]+) -->$", re.MULTILINE)
 _YES, _NO = "✓", "✗"
 #: A relative gap below this is rounding.
 _ROUNDING = 1e-9
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+def fill_tables(markdown: str) -> str:
     """Replace every mark of a page by its table.
 
     Raises
     ------
-    PluginError
+    ValueError
         When a mark names no table.
     """
 
     def write(match: re.Match[str]) -> str:
         if match["name"] not in _TABLES:
-            message = f"{page.file.src_path}: no table {match['name']!r}; there are: {', '.join(_TABLES)}"
-            raise PluginError(message)
+            raise ValueError(f"no table {match['name']!r}; there are: {', '.join(_TABLES)}")
         return "\n".join(_TABLES[match["name"]]())
 
     return _MARK.sub(write, markdown)
