@@ -2,6 +2,9 @@
 
 # ruff: noqa: I001 - would import every name by a statement of its own
 
+from optplan.cli.console import (
+    Progress as Progress,
+)
 from optplan.contracts import (
     Explanation as Explanation,
     Frontier as Frontier,

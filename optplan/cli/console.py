@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import click
 
@@ -100,6 +100,10 @@ def _is_quiet() -> bool:
     return ctx is not None and _QUIET in ctx.meta
 
 
+def _in_notebook() -> bool:
+    return "IPython" in sys.modules and hasattr(sys.modules["IPython"].get_ipython(), "kernel")
+
+
 def note(text: str) -> None:
     """Write a line to stderr, unless the user wants quiet."""
     if not _is_quiet():
@@ -131,20 +135,32 @@ def tidy_warnings() -> Iterator[None]:
 
 
 class Progress:
-    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind."""
+    """One line about work that takes more than a second; it leaves nothing behind.
 
-    # Where stderr is none, work of minutes ``tells`` a line at times, too.
+    On stderr, if that is a terminal, and in a notebook below the cell. ``with optplan.Progress("solving") as progress:``
+    has its ``listen`` as the ``on_event`` of whatever takes one.
+
+    Parameters
+    ----------
+    title
+        What is being done.
+    unit
+        Of objectives and bounds.
+    tells
+        Where stderr is no terminal, work of minutes tells a line at times, too.
+    """
 
     def __init__(self, title: str, unit: str = "", *, tells: bool = False) -> None:
         self._title = title
         self._unit = unit
         self._tells = tells and not sys.stderr.isatty()
-        self._told = time.perf_counter()
+        self._told = self._drawn = time.perf_counter()
         self._event: Event | None = None
         self._start = time.perf_counter()
         self._lock = threading.Lock()
         self._done = False
         self._live: Live | None = None
+        self._cell: Any = None
         self._timer = threading.Timer(_DELAY_S, self._show)
         self._timer.daemon = True
 
@@ -161,10 +177,14 @@ class Progress:
             self._done = True
             if self._live is not None:
                 self._live.stop()
+        if self._cell is not None:
+            self._cell.update({"text/plain": ""}, raw=True)
 
     def listen(self, event: Event) -> None:
         """Take note of an event; it is drawn at the next refresh."""
         self._event = event
+        if _in_notebook() and time.perf_counter() >= self._start + _DELAY_S:
+            self._show_below_cell()
         if self._tells and time.perf_counter() >= self._told + _TELL_S:
             self._told = time.perf_counter()
             note(self.line())
@@ -183,6 +203,18 @@ class Progress:
             if event.fraction is not None:
                 parts.append(f"{event.fraction:.0%}")
         return " | ".join(parts)
+
+    def _show_below_cell(self) -> None:
+        from IPython.display import display
+
+        shown = {"text/plain": show_text(self.line())}
+        if self._cell is None:
+            self._cell = display(shown, raw=True, display_id=True)  # None outside of a cell
+        elif time.perf_counter() >= self._drawn + 1.0 / _REFRESHES_PER_S:
+            self._cell.update(shown, raw=True)
+        else:
+            return
+        self._drawn = time.perf_counter()
 
     def _show(self) -> None:
         from rich.console import Console

@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 from rich.console import Console
 from rich.table import Table
@@ -54,6 +56,23 @@ def test_the_line_says_what_is_known() -> None:
     assert progress.line().endswith(" | labels | objective 2250 s | bound 2000.5 s | 25%")
     progress.listen(Event("bound", 2.0))
     assert progress.line().endswith("s | bound")
+
+
+def test_a_notebook_shows_the_line_below_its_cell_and_removes_it() -> None:
+    """One output is drawn anew while work goes on, and is empty in the end; there is no terminal."""
+    cell = (
+        "import time, optplan\nfrom optplan.progress import Event\nwith optplan.Progress('counting') as progress:\n"
+        "    for stage in ('before', 'first', 'second'):\n"
+        "        progress.listen(Event(stage, 0.0))\n        time.sleep(1.1)\n"
+        "        if stage == 'first':\n            display(progress._cell.display_id)\n"
+        "print(progress.line().split(' | ')[1])"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    line, drawn, printed = notebook.cells[0].outputs
+    assert line["output_type"] == drawn["output_type"] == "display_data"
+    assert line["data"]["text/plain"] == ""
+    assert printed["text"] == "second\n"
 
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
