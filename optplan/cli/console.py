@@ -137,8 +137,8 @@ def tidy_warnings() -> Iterator[None]:
 class Progress:
     """One line about work that takes more than a second; it leaves nothing behind.
 
-    On stderr, if that is a terminal, and in a notebook below the cell. ``with optplan.Progress("solving") as progress:``
-    has its ``listen`` as the ``on_event`` of whatever takes one.
+    On stderr, if that is a terminal, and in a notebook below the cell. Its ``listen`` is the ``on_event`` of whatever
+    takes one, within ``with optplan.Progress("solving") as progress:``.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class Progress:
 
         shown = {"text/plain": show_text(self.line())}
         if self._cell is None:
-            self._cell = display(shown, raw=True, display_id=True)  # None outside of a cell
+            self._cell = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         elif time.perf_counter() >= self._drawn + 1.0 / _REFRESHES_PER_S:
             self._cell.update(shown, raw=True)
         else:

@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from optplan.contracts.faces import Shown
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.online.jobs import Order
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
@@ -105,8 +106,10 @@ class LoggedCluster:
 
 
 @dataclass(frozen=True)
-class Sizing:
+class Sizing(Shown):
     """What clusters of several sizes make of the same jobs."""
+
+    SHOWN_BY: ClassVar[str] = "optplan.lab.sizing_page:face_of"
 
     instance_name: str
     jobs: int

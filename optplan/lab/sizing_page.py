@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from optplan.lab.sizing import Replay, Sizing
+from optplan.reporting.faces import Face
 from optplan.reporting.pages import Block, Card, Charts, Page, Section
 from optplan.reporting.phrases import NOTHING, format_share
 from optplan.reporting.style import BLUE, GREY, VERMILLION, Figure, new_figure, time_scale
@@ -44,6 +46,11 @@ def _list_figures(nodes: str, gpus: str, bound: str, replay: Replay) -> list[str
     name = replay.policy if replay.budget_gpus is None else f"{replay.policy}, plan of {replay.budget_gpus:.4g}"
     mean, p95, waited = map(format_duration, (replay.mean_jct_s, replay.p95_jct_s, replay.mean_waited_s))
     return [nodes, gpus, mean, bound, p95, waited, format_share(replay.use), name]
+
+
+def face_of(found: Sizing) -> Face:
+    """Show the sizes as the command does, and their completion times as the picture."""
+    return Face([say_sizing(found), "", list_sizes(found)], partial(_draw, found), f"GPUs for {found.instance_name}")
 
 
 def build_sizing_page(found: Sizing, warnings: Sequence[str] = ()) -> Page:

@@ -265,6 +265,15 @@ def test_the_page_draws_the_sizes() -> None:
     assert page.warnings == ["assumed"]
 
 
+def test_sizes_are_shown_in_python() -> None:
+    """Printed they say the knee and list the sizes; drawn, they are means and P95 by GPUs, the knee marked."""
+    pytest.importorskip("plotly")
+    found = _make_sizing({1: 3.0, 2: 1.2, 4: 0.9})
+    assert str(found).startswith(say_sizing(found)[:60])
+    assert [list(line.x) for line in found.plot().data][:2] == [[1, 2, 4], [1, 2, 4]]
+    assert "srcdoc" in found._repr_html_()
+
+
 def test_sizes_of_a_library_instance_are_the_same_again() -> None:
     """The same jobs give the same figures."""
     instance = read_instance("boa-two-epochs", BoaInstance)
