@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
@@ -103,6 +103,9 @@ class FindRange(Protocol):
     def __call__(self, instance: Any, result: Result[Any], /, *, time_limit_s: float | None) -> AnswerRange | None:  # noqa: ANN401
         """Solve for other truths; None where there is one only. UnsupportedError where that cannot be told."""
 
+
+#: The judge of a plan in one truth, by its shifts; None where decisions are not what runs.
+JudgeTruth = Callable[[Any, Any, Mapping[str, Mapping[str, float]]], Evaluation | None]
 
 #: What solvers are matched against: what an instance asks for, and how large it is.
 Describe = Callable[[Any], Description]

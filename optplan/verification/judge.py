@@ -24,6 +24,7 @@ from optplan.verification.capacity import verify_capacity
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
 from optplan.verification.infeasibility import InfeasibilityJudge
+from optplan.verification.ranges import check_range
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
@@ -125,6 +126,8 @@ class Judging:
             _check_claims(self._found)
             _check_demand(self._found)
             _check_evidence(self._found)
+            if self._found.result.range is not None:
+                check_range(self._found, self._found.result.range)
 
     def check_claims(self) -> None:
         """Check what the result says that no plan can do, and what limits are worth."""
@@ -245,8 +248,6 @@ def _check_claims(found: Findings) -> None:
         own, claimed = (getattr(one, field) for one in (found.instance, result))
         if own != claimed:
             found.fail("objective", word, f"the {word} of the objective is {own}, not {claimed}")
-    if result.range is not None:
-        found.never_checked.append("range: what the answer is in other truths within the errors of speedups")
     most = min(result.gap_target, OPTIMAL_GAP)
     if result.status is Status.FEASIBLE and closes_gap(result.objective, result.bound, most, found.instance.sense):
         message = f"a bound within {OPTIMAL_GAP:g}, and the gap asked for, makes the status optimal, not feasible"

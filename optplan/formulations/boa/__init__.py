@@ -33,6 +33,7 @@ FORMULATION = Formulation(
     plan_type=f"{_HERE}.planning:BoaPlan",
     evaluate=f"{_HERE}.judge.evaluation:evaluate",
     find_range=f"{_HERE}.study.ranges:find_range",
+    judge_truth=f"{_HERE}.judge.truths:judge_truth",
     share_evidence=f"{_HERE}.judge.evaluation:share_evidence",
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     path_costs=f"{_HERE}.judge.duality:path_costs",

@@ -21,8 +21,8 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.options import Options
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.paths import solve_costs
+from optplan.formulations.boa.laws.bands import find_bands, list_pairs
 from optplan.formulations.boa.planning import as_run
-from optplan.formulations.boa.study.bands import find_bands
 from optplan.formulations.boa.study.worth import add_up, bound_worth
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -30,9 +30,6 @@ from optplan.schema import FloatArray
 #: Solves of a range, each at the coarser gap: ends are shown with two or three digits.
 TRUTHS = 9
 _GAP = 5e-3
-
-#: What one number t in [-1, 1] is said of: a class on a GPU type.
-_Pair = tuple[str, str]
 
 
 def find_range(
@@ -50,7 +47,7 @@ def find_range(
         name = "least_mean_gpus" if instance.floors else instance.bound_by_law
         raise UnsupportedError(f"how the answer changes within the bands of speedups is not found with {name}: {why}")
     run, plan = as_run(instance, result.solution)
-    pairs, costs = _list_pairs(run), cost_steps(run)
+    pairs, costs = list_pairs(run), cost_steps(run)
     gap, watch = max(_GAP, result.gap_target), Stopwatch(time_limit_s)
     truths, plans, limits = [], [plan], np.array(list(run.limits.values()))
     for shifts in _choose_shifts(len(pairs), result.seed):
@@ -91,16 +88,6 @@ def find_range(
             for name, one in first
         ),
     )
-
-
-def _list_pairs(instance: BoaInstance) -> list[_Pair]:
-    """List the classes and types on which speeds have a band."""
-    return [
-        (name, gpu_type)
-        for name, band in find_bands(instance).items()
-        for gpu_type in instance.options(name).gpu_types
-        if band.width[instance.options(name).of_type(gpu_type)].any()
-    ]
 
 
 def _choose_shifts(pairs: int, seed: int) -> Iterator[FloatArray]:

@@ -8,7 +8,7 @@ same in all epochs of a class:
   is farthest from it (as a rule the widest), in between in proportion to the logarithm of the width and of opposite
   sign on the two sides of the reference width, as a wrong exponent does. With several types there is a second one, of
   the same size, of the speed of the whole type. Where no size is given, its bands say it
-  (:mod:`~optplan.formulations.boa.study.bands`): the shift within them is normal, in 9 of 10 cases between the ends,
+  (:mod:`~optplan.formulations.boa.laws.bands`): the shift within them is normal, in 9 of 10 cases between the ends,
   and stated speeds are the medians;
 * one of the speed at each single width: what measurements have of noise.
 
@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field
 
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.study.bands import apply_speeds, find_bands
+from optplan.formulations.boa.laws.bands import apply_speeds, find_bands
 from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel
 from optplan.speedup.curves import DEVIATIONS
 

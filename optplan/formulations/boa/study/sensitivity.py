@@ -29,8 +29,8 @@ from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolut
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.boa.laws.bands import find_bands
 from optplan.formulations.boa.planning import as_run
-from optplan.formulations.boa.study.bands import find_bands
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, list_errors
 from optplan.parallel import spread
 from optplan.progress import Stopwatch

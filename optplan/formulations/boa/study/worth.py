@@ -21,7 +21,7 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.study.bands import find_bands
+from optplan.formulations.boa.laws.bands import find_bands
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path, path_totals
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from optplan.contracts.ranges import AnswerRange
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.formulations.boa.study.bands import apply_speeds, find_bands
+from optplan.formulations.boa.laws.bands import apply_speeds, find_bands
 from optplan.formulations.boa.study.ranges import TRUTHS, find_range
 from optplan.progress import interruptible
 from optplan.solving import explain, solve

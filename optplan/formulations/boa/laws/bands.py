@@ -59,6 +59,16 @@ def find_bands(instance: BoaInstance) -> dict[str, Band]:
     return found
 
 
+def list_pairs(instance: BoaInstance) -> list[tuple[str, str]]:
+    """List the classes and types on which speeds have a band, of each of which one number t is said."""
+    return [
+        (name, gpu_type)
+        for name, band in find_bands(instance).items()
+        for gpu_type in instance.options(name).gpu_types
+        if band.width[instance.options(name).of_type(gpu_type)].any()
+    ]
+
+
 def apply_speeds(instance: BoaInstance, spread: Mapping[str, FloatArray]) -> BoaInstance:
     """Return the instance with true speeds, of true over stated ones (E or 1, K) or (K,) of some classes, as tables."""
     if instance.problem is Problem.CONTINUOUS:
