@@ -1,4 +1,4 @@
-"""Simulators: clusters to which jobs come, and a job that moves between zones; benchmark suites, research traces."""
+"""Simulators: clusters to which jobs come, and a job that moves between zones; what is best known, research traces."""
 
 from optplan.public_names import load_on_use
 

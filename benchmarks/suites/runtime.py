@@ -38,8 +38,9 @@ from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak, timed
+from optplan.lab.benchmarks.rows import Row, reset_peak
 from optplan.solving import build_plan, solve
+from suites.rows import make_goal_row, timed
 
 #: Seconds that things should take at most.
 ROUND_GOAL_S, SEARCH_GOAL_S, JOURNAL_GOAL_S = 1e-3, 1.0, 0.01

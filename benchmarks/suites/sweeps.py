@@ -24,9 +24,11 @@ from typing import Any
 import numpy as np
 
 from optplan.contracts import Sense
-from optplan.lab.benchmarks.rows import BEST_KNOWN, run_suite, suites
+from optplan.lab.benchmarks import BEST_KNOWN
+from optplan.lab.benchmarks.best_known import summarise
 from optplan.parallel import Engine, spread
 from optplan.progress import Event
+from suites.rows import run_suite, suites
 
 Row = Mapping[str, Any]
 
@@ -61,20 +63,6 @@ def summarise_suite(rows: Sequence[Row]) -> dict[str, Any]:
     summary["profiles"] = {name: _profile(name, questions) for name in rivals}
     summary["growth"] = _gather_growth(rows)
     return summary
-
-
-def summarise_best_known(rows: Sequence[Row]) -> dict[str, Any]:
-    """Count how the recorded values of the suite ``best-known`` stand, and name those that do not."""
-    stands = [row["extra"]["stands"] for row in rows]
-    proofs = [row["extra"]["proof"] for row in rows]
-    return {
-        "values": sum(stand != "new" for stand in stands),
-        **{stand: stands.count(stand) for stand in ("reached", "better", "missed", "new")},
-        "proofs": {word: proofs.count(word) for word in ("holds", "broken", "no file")},
-        "failed": [
-            row["instance"] for row in rows if row["extra"]["stands"] == "missed" or row["extra"]["proof"] == "broken"
-        ],
-    }
 
 
 def _compare(asked: Sequence[Row]) -> list[dict[str, tuple[float, float]]]:
@@ -229,7 +217,7 @@ def run_sweep(
         "suites": {name: {**done[name], "summary": summarise_suite(done[name]["rows"])} for name in chosen},
     }
     if BEST_KNOWN in chosen:
-        document["best_known"] = summarise_best_known(done[BEST_KNOWN]["rows"])
+        document["best_known"] = summarise(done[BEST_KNOWN]["rows"])
     return document
 
 

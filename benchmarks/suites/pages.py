@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from optplan.lab.benchmarks.rows import BEST_KNOWN
-from optplan.lab.benchmarks.sweeps import OBJECTIVE_FACTORS, SHIFT_S, TIME_FACTORS
+from optplan.lab.benchmarks import BEST_KNOWN
 from optplan.parallel import Engine
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds, format_share
 from optplan.reporting.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new_figure
 from optplan.reporting.tables import Column, Table, numbers
+from suites.sweeps import OBJECTIVE_FACTORS, SHIFT_S, TIME_FACTORS
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -32,7 +32,7 @@ _TICKS = {"objective": [1, 1.1, 1.2, 1.5, 2], "time": [1, 2, 5, 10, 100, 1000]}
 
 
 def build_sweep_page(document: Mapping[str, Any]) -> Page:
-    """Build the page of a sweep, from what :func:`~optplan.lab.benchmarks.sweeps.run_sweep` returns."""
+    """Build the page of a sweep, from what :func:`~suites.sweeps.run_sweep` returns."""
     suites = document["suites"]
     rows = sum(len(suite["rows"]) for suite in suites.values())
     form = "quick" if document["quick"] else "full" if document["full"] else "usual"
