@@ -39,9 +39,9 @@ def test_levels_are_places_among_the_sorted_values() -> None:
 
 
 def test_the_library_has_a_table_for_each_search_space() -> None:
-    """Few megabytes, each with its provenance."""
+    """Less than a megabyte, each with its provenance."""
     assert table_names() == sorted(SIZES)
-    assert sum(len(each.read_bytes()) for each in LIBRARY.iterdir()) < 4e6
+    assert sum(len(each.read_bytes()) for each in LIBRARY.iterdir()) < 1e6
     with pytest.raises(DataError, match=r"no learning curves named 'digit' in the library; did you mean 'digits'\?"):
         load_curves("digit")
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from optplan.errors import MissingExtraError
 from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
-from optplan.lab.searches.policies import Bracket, Stages, plan_brackets
 from optplan.schema import FloatArray, IntArray
+from suites.rivals import Bracket, Stages, plan_brackets
 
 #: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn
 #: from the good ones' density, and its least bandwidth.

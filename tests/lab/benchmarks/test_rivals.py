@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites.bohb import run_bohb
+from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random
 
 from optplan.errors import InfeasibleError
-from optplan.lab.searches.bohb import run_bohb
 from optplan.lab.searches.clock import SearchOutcome, SearchSetting
-from optplan.lab.searches.policies import run_asha, run_grid, run_hyperband, run_hypersched, run_random
 
 GRID = np.array(list(itertools.product(range(6), range(3), range(2))))
 needs_statsmodels = pytest.mark.skipif(find_spec("statsmodels") is None, reason="the extra search is not installed")

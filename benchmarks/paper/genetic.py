@@ -11,14 +11,16 @@ Qiao et al., OSDI 2021, section 4.2; the operators and their chances are those o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from optplan.errors import MissingExtraError
-from optplan.lab.cluster.jobs import Places
+from optplan.errors import MissingExtraError, UsageError
+from optplan.lab.cluster.jobs import Job, Places
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.pollux.fitness import EPSILON, MOST_NODES, Round
+from optplan.lab.sweeps import Cell
 from optplan.schema import FloatArray, IntArray
 
 #: Divisions that change at once, and how often they do.
@@ -160,3 +162,62 @@ class _Evolution:
         states = np.where((states > 0).cumsum(axis=2) <= MOST_NODES, states, 0)
         states = np.take_along_axis(states, order.argsort(axis=2), axis=2)
         return np.asarray(np.diff(np.minimum(states.cumsum(axis=1), self._task.gpus_per_node), axis=1, prepend=0))
+
+
+#: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
+POLLUX_NSGA2 = "pollux-nsga2"
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times."""
+    population, _, generations = text.partition("x")
+    if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
+        return int(population), int(generations)
+    raise UsageError(
+        f"{POLLUX_NSGA2}: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50"
+    )
+
+
+class PolluxNsga2(Pollux):
+    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it with so many divisions that change so often.
+
+    It goes on from the last round's divisions, takes seconds a round, and finds what :class:`Pollux` finds or less: it
+    is there to be compared.
+    """
+
+    name = POLLUX_NSGA2
+
+    def __init__(
+        self,
+        knowledge: Knowledge = Knowledge.TRUTH,
+        population: int = POPULATION,
+        generations: int = GENERATIONS,
+    ) -> None:
+        super().__init__(knowledge)
+        if (population, generations) != (POPULATION, GENERATIONS):
+            self.name = f"{self.name}:{population}x{generations}"
+        self._population, self._generations, self._seed = population, generations, 0
+        self._states: States | None = None
+        self._rows: dict[Job, int] = {}
+
+    def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
+        """Go on from the divisions of the round before."""
+        beginning = state_of(task)[None]
+        if self._states is not None and self._states.shape[2] == len(task.nodes):
+            known = {place: self._rows[job] for place, job in enumerate(jobs) if job in self._rows}
+            beginning = carry_over(self._states, known, len(jobs))
+        self._seed += 1
+        best, self._states = search(
+            task, beginning, seed=self._seed, population=self._population, generations=self._generations
+        )
+        self._rows = {job: place for place, job in enumerate(jobs)}
+        return best
+
+
+class SearchedCell(Cell):
+    """A cell under :class:`PolluxNsga2`, whose policy says how large the search is."""
+
+    def make_policy(self) -> PolluxNsga2:
+        """Make the policy anew."""
+        _, colon, size = self.policy.partition(":")
+        return PolluxNsga2(self.knowledge, *(read_size(size) if colon else ()))
