@@ -11,4 +11,3 @@ COMMANDS = {
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}
-REMARKS = {"seer": "optplan.lab.searches.theory:tell_theorem2"}

@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
+from optplan.contracts.registry import SolverEntry
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.errors import MissingExtraError
+from optplan.formulations import formulations
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.best_first import FleetSearch
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.random import RandomState
     from numpy.typing import NDArray
 
-_ENGINE = "bayesian-optimization"
+NAME, _ENGINE = "bayesian", "bayesian-optimization"
 #: Fleets that are looked at.
 EVALUATIONS = 50
 #: The first of them, by chance.
@@ -35,6 +37,19 @@ RANDOM_FIRST = 20
 _PENALTY = 3.0
 #: Points drawn to find one that stands for a fleet not seen before.
 _MOST_DRAWS = 200
+
+
+_ENTRY = SolverEntry(
+    NAME,
+    f"{__name__}:solve_bayesian",
+    "black-box Bayesian optimisation of counts and batches (4.4)",
+    problems=frozenset({"cheapest", "fastest"}),
+    policies=frozenset({"one-batch"}),
+    exact=False,
+    needs="bayes_opt",
+    extra="bayes",
+    features=frozenset({"interruptions", "running"}),
+)
 
 
 def solve_bayesian(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
@@ -191,3 +206,10 @@ def _load_optimiser(bounds: dict[str, tuple[float, float]], seed: int) -> Bayesi
     return BayesianOptimization(
         f=None, pbounds=bounds, acquisition_function=BestOfMany(), random_state=seed % 2**32, verbose=0
     )
+
+
+def register() -> None:
+    """Let ``bayesian`` be among the solvers of Srift, as a plug-in would."""
+    known = formulations()
+    if all(entry.name != NAME for entry in known["srift"].solvers):
+        known["srift"] = known["srift"].with_solvers(_ENTRY)

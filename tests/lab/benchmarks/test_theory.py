@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from suites.theory import evaluate_theorem2
 
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.laws.expectation import Search, require_prior, sample_report
-from optplan.lab.searches.theory import evaluate_theorem2, tell_theorem2
-from optplan.reporting.presenters import Beside
-from optplan.reporting.seer.presenter import PRESENTER
-from optplan.reporting.tables import Table
-from optplan.solving import solve
 
 MakeInstance = Callable[..., SeerInstance]
 
@@ -189,24 +185,3 @@ def test_there_must_be_a_prior_and_a_search(make_instance: MakeInstance) -> None
         evaluate_theorem2(make_instance())
     with pytest.raises(UsageError, match=r"is infeasible: there is no search whose loss could be bounded$"):
         evaluate_theorem2(make_instance(prior=HARMONIC, deadline_min=0.5))
-
-
-def test_an_instance_is_shown_with_both_readings(make_instance: MakeInstance) -> None:
-    """By `optplan show` and in a page's background, also where the theorem says nothing; none without a prior."""
-    instance = make_instance(objective="quality", prior={**HARMONIC, "samples": 500, "choice_samples": 100})
-    section = tell_theorem2(instance)
-    assert section is not None
-    promise, table = section.blocks
-    assert "final loss of the published plan with probability 0.9" in str(promise)
-    assert isinstance(table, Table)
-    assert [row[0] for row in table.rows] == ["as printed", "as corrected"]
-    assert "says nothing" not in {row[-1] for row in table.rows}
-    slow = make_instance(prior=HARMONIC | {"rate_low_per_min": 0.1, "rate_high_per_min": 0.1})
-    told = tell_theorem2(slow)
-    assert told is not None
-    assert isinstance(told.blocks[1], Table)
-    assert {row[-1] for row in told.blocks[1].rows} == {"says nothing"}
-    assert tell_theorem2(make_instance()) is None
-    assert tell_theorem2(make_instance(prior=HARMONIC, deadline_min=0.5)) is None
-    assert str(promise) in map(str, PRESENTER.present_instance(instance))
-    assert section in PRESENTER.background(instance, solve(instance), Beside())

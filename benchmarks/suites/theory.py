@@ -39,20 +39,7 @@ from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, fl
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.laws.expectation import require_prior
-from optplan.reporting.pages import Section
-from optplan.reporting.seer.words import format_loss
-from optplan.reporting.tables import Column, Table, numbers
 
-#: Probability with which the promise that is shown may fail.
-_DELTA = 0.1
-_PROMISE = (
-    f"Theorem 2 of the paper bounds the final loss of the published plan with probability {1 - _DELTA:g}, where its "
-    "condition, a sum of two terms that must not exceed 1, holds. As printed it promises more than is proven."
-)
-_COLUMNS = (
-    Column("Theorem 2"),
-    *numbers("bracket", "share u", "first term", "second term", "sum, at most 1", "final loss at most"),
-)
 #: Panels of the integral, each with so many points, in equal ratios from u to 1.
 _PANELS, _POINTS = 64, 12
 
@@ -111,20 +98,6 @@ class Theorem2:
     delta: float  # probability with which the promise may fail
     printed: Guarantee
     corrected: Guarantee
-
-
-def tell_theorem2(instance: SeerInstance) -> Section | None:
-    """Say what the theorem promises of the published plan, printed and corrected; None where it says nothing."""
-    if instance.prior is None or instance.brackets is None:
-        return None
-    found = evaluate_theorem2(instance, delta=_DELTA)
-    rows: list[tuple[str, ...]] = []
-    for name, guarantee in (("as printed", found.printed), ("as corrected", found.corrected)):
-        term, bound = guarantee.term, guarantee.bound_loss
-        figures = (f"{figure:.4g}" for figure in (term.share, term.first, term.second, term.condition))
-        rows.append((name, str(term.bracket), *figures, "says nothing" if bound is None else format_loss(bound)))
-    table = Table("Theorem 2 under this prior", _COLUMNS, rows)
-    return Section("promise", "What theory promises", [_PROMISE, table])
 
 
 def evaluate_theorem2(instance: SeerInstance, *, delta: float = 0.1) -> Theorem2:
