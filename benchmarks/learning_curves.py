@@ -47,7 +47,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "lab" / "traces" / "curves"
+LIBRARY = Path(__file__).resolve().parent / "suites" / "curves"
 PROFILES = "hypersched/scaling_profiles.json"
 PAPER = "SEER: Elastic hyperparameter tuning on the cloud (SoCC 2021)"
 

@@ -28,11 +28,11 @@ from optplan.formulations.seer.data.search_space import Choices
 from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.lab.searches.clock import SearchOutcome, SearchSetting
 from optplan.lab.searches.policies import run_seer
-from optplan.lab.traces.learning_curves import load_curves, load_scaling
 from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve
 from suites.bohb import run_bohb
+from suites.learning_curves import load_curves, load_scaling
 from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random
 
 CURVES, SCALING = "digits", "resnet18-cifar10"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from suites.learning_curves import load_scaling, load_table
 
 from optplan.errors import DataError
 from optplan.formulations.seer.data.prior import TrialScaling
-from optplan.lab.traces.learning_curves import load_scaling, load_table
 
 
 @pytest.mark.parametrize(

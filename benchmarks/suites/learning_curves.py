@@ -22,7 +22,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.seer.data.prior import TrialScaling
 from optplan.schema import FloatArray, IntArray, freeze
 
-_FOLDER = files("optplan.lab.traces").joinpath("curves")
+_FOLDER = Path(__file__).with_name("curves")
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
+from suites.learning_curves import LearningCurves, load_curves, table_names
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.traces.learning_curves import LearningCurves, load_curves, table_names
 
 NAN = math.nan
-LIBRARY = files("optplan.lab.traces").joinpath("curves")
+LIBRARY = Path(__file__).resolve().parents[3] / "benchmarks" / "suites" / "curves"
 #: Configurations of each table: 9 learning rates, 4 weight decays, 4 momenta, and 5 embedding sizes.
 SIZES = {"digits": 144, "digits-embedding": 720, "digits-low-rates": 144}
 
