@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import MissingExtraError
-from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 from optplan.schema import FloatArray, IntArray
 from suites.rivals import Bracket, Stages, plan_brackets
+from suites.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 #: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn
 #: from the good ones' density, and its least bandwidth.

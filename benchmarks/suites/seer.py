@@ -26,14 +26,13 @@ from optplan.formulations.seer.data.instance import BudgetCounts, Objective, See
 from optplan.formulations.seer.data.prior import TablePrior
 from optplan.formulations.seer.data.search_space import Choices
 from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
-from optplan.lab.searches.clock import SearchOutcome, SearchSetting
-from optplan.lab.searches.policies import run_seer
 from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve
 from suites.bohb import run_bohb
 from suites.learning_curves import load_curves, load_scaling
-from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random
+from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random, run_seer
+from suites.search_clock import SearchOutcome, SearchSetting
 
 CURVES, SCALING = "digits", "resnet18-cifar10"
 #: What the misinformed know instead.

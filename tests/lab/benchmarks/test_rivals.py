@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from suites.bohb import run_bohb
 from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random
+from suites.search_clock import SearchOutcome, SearchSetting
 
 from optplan.errors import InfeasibleError
-from optplan.lab.searches.clock import SearchOutcome, SearchSetting
 
 GRID = np.array(list(itertools.product(range(6), range(3), range(2))))
 needs_statsmodels = pytest.mark.skipif(find_spec("statsmodels") is None, reason="the extra search is not installed")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites.search_clock import SearchClock, SearchSetting
 
 from optplan.errors import UsageError
-from optplan.lab.searches.clock import SearchClock, SearchSetting
 from optplan.schema import FloatArray
 
 #: Two configurations, four epochs: one is good early, the other late.
