@@ -18,9 +18,6 @@ from optplan.lab.sizing import (
 from optplan.lab.sizing import (
     size as size,
 )
-from optplan.lab.traces.gavel import (
-    build_gavel_instance as build_gavel_instance,
-)
 from optplan.lab.traces.goodput_fitting import (
     fit_goodput as fit_goodput,
 )

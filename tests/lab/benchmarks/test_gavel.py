@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gavel import build_gavel_instance, name_class, read_throughputs, read_trace
 
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.instances.library import build_named
-from optplan.lab.traces.gavel import build_gavel_instance, name_class, read_throughputs, read_trace
 from optplan.speedup import TableSpeedup
 
 #: A trace by hand has few jobs, and each of them carries much.
