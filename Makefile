@@ -11,7 +11,7 @@ DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm
 DATA ?= $(or $(OPTPLAN_DATA),../shared/data)
 CELLS ?= out/paper
 PAPER_FLAGS ?=
-BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
+BENCH ?= all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
 # Of `make fuzz`: how many inputs, from which on. A fiftieth as many instances are solved and shown in some ten ways each,
 # and each solver's result of each feature is changed as often: CASES=100000 reads 100,000 files and shows 20,000 answers.
 # A twentieth as many schedules of faults are tried on each kind of run.
@@ -90,7 +90,7 @@ check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) ## Lint, check the types, keep t
 
 bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in its quick form, check what is best known, write out/bench.json, bench.html
 	@mkdir -p out
-	$(BIN)/$(BENCH)
+	PYTHONPATH=benchmarks $(BIN)/python -P -m suites $(BENCH)
 
 bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
 	PYTHONPATH=benchmarks $(BIN)/python -P -m paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gavel import build_gavel_instance
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
@@ -25,7 +26,6 @@ from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.catalog import PriceList, read_price_list
 from optplan.instances.instance_prices import set_prices
 from optplan.instances.library import manifest
-from optplan.lab.traces.gavel import build_gavel_instance
 from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.speedup import TableSpeedup
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from library_manifest import LIBRARY, write_manifest
+from suites.learning_curves import load_curves, load_scaling
 
 import optplan
 from optplan.formulations import formulation_of
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.lab.traces.learning_curves import load_curves, load_scaling
 
 PAPER = "Elastic Hyperparameter Tuning on the Cloud (SoCC 2021)"
 LICENCE = "figures; see the field source of the instance"

@@ -11,13 +11,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from gavel import GPUS, read_throughputs
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.catalog import read_price_list
 from optplan.instances.library import name_record
-from optplan.lab.traces.gavel import GPUS, read_throughputs
 
 NAME = "throughputs-resnet50-gavel"
 JOB, BATCH = "ResNet-50 (batch size 64)", 64

@@ -47,7 +47,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "lab" / "traces" / "curves"
+LIBRARY = Path(__file__).resolve().parent / "suites" / "curves"
 PROFILES = "hypersched/scaling_profiles.json"
 PAPER = "SEER: Elastic hyperparameter tuning on the cloud (SoCC 2021)"
 
@@ -191,23 +191,20 @@ class Networks:
             self.velocities[number] += gradient
             self.parameters[number] -= self.rate * self.velocities[number]
 
-    def validate(self, images: Floats, classes: NDArray[np.int64]) -> tuple[Counts, Floats]:
-        """Return the number of images classified correctly and the mean cross-entropy, each (C, S).
+    def validate(self, images: Floats, classes: NDArray[np.int64]) -> Counts:
+        """Return the number of images classified correctly, (C, S).
 
-        A network whose outputs are no numbers any more takes the first of these classes, and its loss is NaN.
+        A network whose outputs are no numbers any more takes the first of these classes.
         """
         shape = self.parameters[0].shape[:2]
-        correct, loss = np.empty(shape, dtype=np.uint16), np.empty(shape, dtype=np.float32)
+        correct = np.empty(shape, dtype=np.uint16)
         for start in range(0, shape[0], VALIDATED_TOGETHER):
             some = slice(start, start + VALIDATED_TOGETHER)
             outputs = images
             for layer, (weights, offsets) in enumerate(self._pairs()):
                 outputs = (np.maximum(outputs, 0) if layer else outputs) @ weights[some] + offsets[some]
             correct[some] = (outputs.argmax(axis=-1) == classes).sum(axis=-1)
-            shifted = outputs - outputs.max(axis=-1, keepdims=True)
-            surprise = np.log(np.exp(shifted).sum(axis=-1)) - shifted[:, :, np.arange(len(classes)), classes]
-            loss[some] = surprise.mean(axis=-1)
-        return correct, loss
+        return correct
 
 
 def main() -> None:
@@ -234,13 +231,12 @@ def write_table(name: str, arguments: argparse.Namespace) -> None:
     seeds = [FIRST_SEED + number for number in range(arguments.seeds)]
     start = time.perf_counter()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # runs that diverge
-        correct, loss = train_task(task, split, seeds, arguments.epochs)
-        kept_loss = loss.astype(np.float16)
+        correct = train_task(task, split, seeds, arguments.epochs)
     minutes = (time.perf_counter() - start) / 60
     data = np.array(list(itertools.product(*task.hyperparameters.values())))
     # Differences from epoch to epoch are small, and compress to half of what the counts would.
     steps = np.diff(correct.astype(np.int16), axis=2, prepend=np.int16(0))
-    np.savez_compressed(arguments.out / f"{name}.npz", correct_steps=steps, loss=kept_loss)
+    np.savez_compressed(arguments.out / f"{name}.npz", correct_steps=steps)
     measured = describe_curves(correct / len(split.classes))
     provenance = {
         "name": name,
@@ -271,8 +267,8 @@ def split_digits(task: Task) -> Split:
     return Split(images[trained], classes[trained], images[~trained], classes[~trained])
 
 
-def train_task(task: Task, split: Split, seeds: list[int], epochs: int) -> tuple[Counts, Floats]:
-    """Train all configurations; return correct validation images and loss, each (C, S, epochs)."""
+def train_task(task: Task, split: Split, seeds: list[int], epochs: int) -> Counts:
+    """Train all configurations; return correct validation images, (C, S, epochs)."""
     settings = np.array(list(itertools.product(task.rates, WEIGHT_DECAYS, MOMENTA)), dtype=np.float32)
     parts = []
     for width in task.embedding_sizes or (None,):
@@ -281,25 +277,22 @@ def train_task(task: Task, split: Split, seeds: list[int], epochs: int) -> tuple
         generators = [np.random.default_rng(seed) for seed in seeds]
         parts.append(train_networks(Networks(sizes, settings, generators), split, task.batch_size, epochs, generators))
         print(f"trained {len(settings)} x {len(seeds)} networks {'-'.join(map(str, sizes))}")
-    correct, loss = zip(*parts, strict=True)
-    return np.concatenate(correct), np.concatenate(loss)
+    return np.concatenate(parts)
 
 
 def train_networks(
     networks: Networks, split: Split, batch_size: int, epochs: int, generators: list[np.random.Generator]
-) -> tuple[Counts, Floats]:
-    """Train for some epochs, validating after each; return (C, S, epochs) of each figure."""
-    correct, loss = [], []
+) -> Counts:
+    """Train for some epochs, validating after each; return correct validation images, (C, S, epochs)."""
+    correct = []
     count = len(split.train_classes)
     for _ in range(epochs):
         orders = np.stack([rng.permutation(count) for rng in generators])
         for start in range(0, count, batch_size):
             chosen = orders[:, start : start + batch_size]
             networks.step(split.train_images[chosen], split.train_classes[chosen])
-        results = networks.validate(split.images, split.classes)
-        correct.append(results[0])
-        loss.append(results[1])
-    return np.stack(correct, axis=2), np.stack(loss, axis=2)
+        correct.append(networks.validate(split.images, split.classes))
+    return np.stack(correct, axis=2)
 
 
 def describe_training(task: Task, split: Split) -> dict[str, str]:
@@ -315,8 +308,8 @@ def describe_training(task: Task, split: Split) -> dict[str, str]:
         "network": f"perceptron {units}-{'-'.join(map(str, task.hidden))}-{CLASSES}, rectified units, softmax",
         "training": f"stochastic gradient descent with momentum and weight decay, batches of {task.batch_size}, "
         "constant learning rate, single precision",
-        "failed runs": "a network whose outputs are no numbers any more answers with the first of them, its loss NaN",
-        "rounding": "accuracy exact, loss to 11 bits; a loss above 65,504 is stored as infinite",
+        "failed runs": "a network whose outputs are no numbers any more answers with the first of them",
+        "rounding": "accuracy exact",
         "versions": f"NumPy {np.__version__}, scikit-learn {sklearn.__version__}, Python {platform.python_version()}",
         "script": "benchmarks/learning_curves.py",
     }

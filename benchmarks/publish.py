@@ -1,11 +1,11 @@
-"""Turn the rows of ``optplan bench SUITE -o rows.json`` into the tables and the figure of the docs page.
+"""Turn the rows of ``python -m suites SUITE -o rows.json`` into the tables and the figure of the docs page.
 
 Run it on the machine that measured, with the environment that measured, because it records both::
 
-    optplan bench boa --full -o rows.json
-    python benchmarks/publish.py rows.json --ran "optplan bench boa --full" --date 2026-11-21
-    optplan bench boa-types -o types.json
-    python benchmarks/publish.py types.json --suite boa-types --ran "optplan bench boa-types" --date 2026-11-21
+    python -m suites boa --full -o rows.json
+    python benchmarks/publish.py rows.json --ran "python -m suites boa --full" --date 2026-11-21
+    python -m suites boa-types -o types.json
+    python benchmarks/publish.py types.json --suite boa-types --ran "python -m suites boa-types" --date 2026-11-21
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
+from suites.sweeps import describe_machine, describe_versions
 
 ASSETS = Path(__file__).resolve().parents[1] / "docs" / "assets"
 TRACE = "boa-newtrace@"
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Write ``docs/assets/<suite>-benchmark.md``, and for the suite boa ``docs/assets/boa-growth.svg``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path, help="what `optplan bench SUITE -o FILE` wrote")
+    parser.add_argument("rows", type=Path, help="what `python -m suites SUITE -o FILE` wrote")
     parser.add_argument("--suite", choices=("boa", "boa-types"), default="boa", help="which suite it was")
     parser.add_argument("--ran", required=True, help="the command that measured")
     parser.add_argument("--date", required=True, help="when it ran, as in 2026-11-21")

@@ -1,9 +1,9 @@
-"""Turn the rows of ``optplan bench rubberband -o rows.json`` into the tables of the docs page.
+"""Turn the rows of ``python -m suites rubberband -o rows.json`` into the tables of the docs page.
 
 Run it on the machine that measured, with the environment that measured, because it records both::
 
-    optplan bench rubberband -o searches.json
-    python benchmarks/publish_searches.py searches.json --ran "optplan bench rubberband" --date 2026-11-21
+    python -m suites rubberband -o searches.json
+    python benchmarks/publish_searches.py searches.json --ran "python -m suites rubberband" --date 2026-11-21
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from publish import ASSETS, Row, say_distance, say_proof, say_time, write_table
-
-from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
+from suites.sweeps import describe_machine, describe_versions
 
 #: What each sweep varies: the fields of ``extra`` that tell its rows apart.
 SWEEPS = {
@@ -40,7 +39,7 @@ NAMES = {
 def main() -> None:
     """Write ``docs/assets/rubberband-benchmark.md``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path, help="what `optplan bench rubberband -o FILE` wrote")
+    parser.add_argument("rows", type=Path, help="what `python -m suites rubberband -o FILE` wrote")
     parser.add_argument("--ran", required=True, help="the command that measured")
     parser.add_argument("--date", required=True, help="when it ran, as in 2026-11-21")
     parser.add_argument("--machine", default=describe_machine(), help="where it ran; by default, this machine")

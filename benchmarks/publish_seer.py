@@ -1,9 +1,9 @@
-"""Turn the rows of ``optplan bench seer -o rows.json`` into the tables and the figure of the docs page.
+"""Turn the rows of ``python -m suites seer -o rows.json`` into the tables and the figure of the docs page.
 
 Run it on the machine that measured, with the environment that measured, because it records both::
 
-    optplan bench seer -o seer.json
-    python benchmarks/publish_seer.py seer.json --ran "optplan bench seer" --date 2026-11-21
+    python -m suites seer -o seer.json
+    python benchmarks/publish_seer.py seer.json --ran "python -m suites seer" --date 2026-11-21
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from publish import ASSETS, Row, say_time, write_table
-
-from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
+from suites.sweeps import describe_machine, describe_versions
 
 #: Colours that stay apart for every kind of colour blindness (Okabe and Ito), in the order of the policies.
 COLORS = (
@@ -31,7 +30,7 @@ LEAST = 0.74
 def main() -> None:
     """Write ``docs/assets/seer-benchmark.md`` and ``docs/assets/seer-accuracy.svg``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path, help="what `optplan bench seer -o FILE` wrote")
+    parser.add_argument("rows", type=Path, help="what `python -m suites seer -o FILE` wrote")
     parser.add_argument("--ran", required=True, help="the command that measured")
     parser.add_argument("--date", required=True, help="when it ran, as in 2026-11-21")
     parser.add_argument("--machine", default=describe_machine(), help="where it ran; by default, this machine")

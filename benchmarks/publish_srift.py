@@ -1,9 +1,9 @@
-"""Turn the rows of ``optplan bench srift -o rows.json`` into the tables of the docs page.
+"""Turn the rows of ``python -m suites srift -o rows.json`` into the tables of the docs page.
 
 Run it on the machine that measured, with the environment that measured, because it records both::
 
-    optplan bench srift -o srift.json
-    python benchmarks/publish_srift.py srift.json --ran "optplan bench srift" --date 2026-11-21
+    python -m suites srift -o srift.json
+    python benchmarks/publish_srift.py srift.json --ran "python -m suites srift" --date 2026-11-21
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from publish import ASSETS, Row, say_distance, say_proof, say_time, write_table
-
-from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
+from suites.sweeps import describe_machine, describe_versions
 
 EXACT, EAGER = "best-first", "published-eager"
 #: What the large problems ask, by what follows the ``@`` in their names.
@@ -30,7 +29,7 @@ KINDS = {
 def main() -> None:
     """Write ``docs/assets/srift-benchmark.md``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path, help="what `optplan bench srift -o FILE` wrote")
+    parser.add_argument("rows", type=Path, help="what `python -m suites srift -o FILE` wrote")
     parser.add_argument("--ran", required=True, help="the command that measured")
     parser.add_argument("--date", required=True, help="when it ran, as in 2026-11-21")
     parser.add_argument("--machine", default=describe_machine(), help="where it ran; by default, this machine")

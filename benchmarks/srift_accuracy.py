@@ -17,10 +17,10 @@ from statistics import fmean, median
 import torch
 from ddp_accuracy import Accuracy, PredictedIteration, check_accuracy
 from publish import ASSETS, say_time, write_table
+from suites.sweeps import describe_machine
 from torch import Tensor, nn
 
 from optplan.instances.files import format_json
-from optplan.lab.benchmarks.sweeps import describe_machine
 
 HERE = Path(__file__).resolve()
 RESULTS = HERE.parent

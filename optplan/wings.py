@@ -2,8 +2,7 @@
 
 The core solves, proves, plans and reports without them and imports none. A wing's ``__init__.py`` names what it brings,
 as ``module:attribute``, loaded when it is used: in ``COMMANDS`` by the words after ``optplan``, in ``LISTS`` by what
-``optplan list`` calls it; ``FOLDERS`` makes pages of the folders that its commands write; in ``REMARKS`` by formulation
-what it has to say of an instance, a section of a page or None.
+``optplan list`` calls it; ``FOLDERS`` makes pages of the folders that its commands write.
 """
 
 from __future__ import annotations
@@ -40,8 +39,3 @@ def folder_pages() -> str | None:
 def lists() -> dict[str, str]:
     """Return where the functions are that list what wings know, by the name of the list."""
     return {name: home for wing in wings() for name, home in wing.LISTS.items()}
-
-
-def remarks(formulation: str) -> list[str]:
-    """Return where the functions are by which wings say something of an instance of a formulation."""
-    return [wing.REMARKS[formulation] for wing in wings() if formulation in getattr(wing, "REMARKS", {})]

@@ -173,7 +173,7 @@ GOLDEN = (
     "formulations/srift/published",
     "instances/test_generators.py",
     "instances/test_library.py",
-    "lab/traces/test_gavel.py",
+    "lab/benchmarks/test_gavel.py",
     "lab/traces/test_sia_boa.py",
     "profiling/test_synthetic_bandwidth.py",
 )

@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from suites.sweeps import count_processors
+
 from optplan.errors import DataWarning, OptplanError
-from optplan.lab.benchmarks.sweeps import count_processors
 from optplan.progress import Event
 from optplan.units import parse_duration
 from paper.gathering import gather_all

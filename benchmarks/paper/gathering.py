@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
+from suites.sweeps import describe_machine, describe_versions
+
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch
 from paper.experiments import Experiments, replay_sia_tables

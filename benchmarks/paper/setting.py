@@ -25,6 +25,7 @@ from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.schema import FloatArray
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit
+from paper.genetic import POLLUX_NSGA2, SearchedCell
 
 #: The three smaller applications, of which filterTrace and the 85 jobs of figure 4 consist (sections 6.1, 6.3).
 FILTERED = ("bert", "cifar10", "deepspeech2")
@@ -271,7 +272,8 @@ class Setting:
         """Return what simulates a trace under a policy, with Sia's slowdowns."""
         name = str(policy.path) if isinstance(policy, Planned) else policy
         known = {"workload": str(trace.path), "profiles": str(self.profiles), "gpu": GPU, "slowdown": True}
-        return Cell.parse(known | {"policy": name} | parameters)
+        kind = SearchedCell if name.startswith(POLLUX_NSGA2) else Cell
+        return kind.parse(known | {"policy": name} | parameters)
 
     @property
     def _traces(self) -> Path:

@@ -76,7 +76,7 @@ class SolveEvent(FrozenModel):
 class Result(Shown, FrozenModel, Generic[SolutionT_co]):
     """The outcome of one solve, ready to be written, read and verified."""
 
-    version: Literal[2, 3] = 3  #: Version of this record's schema: 3. What is read with version 2 is translated.
+    version: Literal[3] = 3  #: Version of this record's schema.
     #: formulation, instance_name, instance_hash: Which problem was solved; ``verify`` refuses another instance.
     formulation: str
     instance_name: str
@@ -154,20 +154,6 @@ class Result(Shown, FrozenModel, Generic[SolutionT_co]):
         if self.infeasibility is not None:
             return not (self.infeasibility.multipliers or self.infeasibility.certificate)
         return self.bound is not None and self.bound_proof not in CERTIFIED
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_earlier_version(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
-        """Translate version 2, which called optimal what lay within the gap that was asked for; its claims stay."""
-        if not isinstance(data, dict) or data.get("version") != 2:
-            return data
-        changed = data | {"version": 3}
-        ends = (data.get("objective"), data.get("bound"))
-        if data.get("status") == Status.OPTIMAL and all(type(end) in (int, float) for end in ends):
-            sense = Sense.MAXIMISE if data.get("sense") == Sense.MAXIMISE else Sense.MINIMISE
-            if (relative_gap(*ends, sense) or 0.0) > OPTIMAL_GAP:
-                changed["status"] = Status.FEASIBLE.value
-        return changed
 
     @model_validator(mode="after")
     def _keep_the_contract(self) -> Result[SolutionT_co]:

@@ -1,4 +1,4 @@
-"""Simulators: clusters to which jobs come, and a job that moves between zones; benchmark suites, research traces."""
+"""Simulators: clusters to which jobs come, and a job that moves between zones; what is best known, research traces."""
 
 from optplan.public_names import load_on_use
 
@@ -11,4 +11,3 @@ COMMANDS = {
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}
-REMARKS = {"seer": "optplan.lab.searches.theory:tell_theorem2"}

@@ -3,15 +3,6 @@
 from optplan.lab.cluster.traced_jobs import (
     simulate_trace as simulate_trace,
 )
-from optplan.lab.searches.clock import (
-    SearchOutcome as SearchOutcome,
-)
-from optplan.lab.searches.clock import (
-    SearchSetting as SearchSetting,
-)
-from optplan.lab.searches.policies import (
-    run_seer as run_seer,
-)
 from optplan.lab.sizing import (
     ClusterSize as ClusterSize,
 )
@@ -26,9 +17,6 @@ from optplan.lab.sizing import (
 )
 from optplan.lab.sizing import (
     size as size,
-)
-from optplan.lab.traces.gavel import (
-    build_gavel_instance as build_gavel_instance,
 )
 from optplan.lab.traces.goodput_fitting import (
     fit_goodput as fit_goodput,

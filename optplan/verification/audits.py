@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import Instance, Verification
-from optplan.contracts.audits import Audit, AuditBound, AuditedClass
+from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -25,33 +25,19 @@ if TYPE_CHECKING:
 
 
 def verify_audit(
-    instance: Instance, audit: Audit, trace: JobTrace | None = None, *, time_limit_s: float | None = None
+    instance: Instance, told: Audit | CapacityBound, trace: JobTrace | None = None, *, time_limit_s: float | None = None
 ) -> Verification:
-    """Check every bound of an audit, and with the jobs that it is of their sizes and what they had."""
-    start = time.perf_counter()
+    """Check every bound of an audit, or the one for a cluster, and with the jobs that it is of what is said of them."""
+    start, found = time.perf_counter(), Checks()
+    what = "audit" if isinstance(told, Audit) else "bound"
     if not isinstance(instance, BoaInstance):
-        raise UsageError(f"audits are of BOA instances, and {instance.name!r} is of another formulation")
-    require_made_for(instance, audit, "audit")
-    if trace is not None:
-        require_trace(instance, trace)
-    found = Checks()
+        raise UsageError(f"such {what}s are of BOA instances, and {instance.name!r} is of another formulation")
+    require_made_for(instance, told, what)
     stopwatch = Stopwatch(time_limit_s, clock=time.thread_time)
-    if _check_classes(found, instance, audit):
-        if trace is None:
-            found.on_trust.append("sizes: how many jobs of which size there were, and what was had; give the jobs")
-        else:
-            _check_jobs(found, audit, trace)
-        if audit.capacity is not None:
-            require_made_for(instance, audit.capacity, "bound")
-            check_capacity(found, instance, audit.capacity, _audited(audit, trace), stopwatch)
-        for number, bound in enumerate(audit.bounds, start=1):
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):  # absurd prices overflow, and fail by that
-                    _check_bound(found, instance, audit, bound, f"{number}", stopwatch)
-            except UNCHECKED as error:
-                within = "the memory there is" if isinstance(error, MemoryError) else f"{stopwatch.limit_s:g} s"
-                found.on_trust.append(f"bound: {number} and later not checked within {within}")
-                break
+    if isinstance(told, Audit):
+        _check_audit(found, instance, told, trace, stopwatch)
+    else:
+        check_capacity(found, instance, told, trace, stopwatch)
     found.never_checked.append("assumptions: whether speeds, sizes and pauses are those of the cluster")
     return Verification(
         checks=tuple(found.list_checks()),
@@ -59,6 +45,31 @@ def verify_audit(
         never_checked=tuple(found.never_checked),
         seconds=time.perf_counter() - start,
     )
+
+
+def _check_audit(
+    found: Checks, instance: BoaInstance, audit: Audit, trace: JobTrace | None, stopwatch: Stopwatch
+) -> None:
+    """Check the classes, the jobs where they are given, and every bound."""
+    if trace is not None:
+        require_trace(instance, trace)
+    if not _check_classes(found, instance, audit):
+        return
+    if trace is None:
+        found.on_trust.append("sizes: how many jobs of which size there were, and what was had; give the jobs")
+    else:
+        _check_jobs(found, audit, trace)
+    if audit.capacity is not None:
+        require_made_for(instance, audit.capacity, "bound")
+        check_capacity(found, instance, audit.capacity, _audited(audit, trace), stopwatch)
+    for number, bound in enumerate(audit.bounds, start=1):
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # absurd prices overflow, and fail by that
+                _check_bound(found, instance, audit, bound, f"{number}", stopwatch)
+        except UNCHECKED as error:
+            within = "the memory there is" if isinstance(error, MemoryError) else f"{stopwatch.limit_s:g} s"
+            found.on_trust.append(f"bound: {number} and later not checked within {within}")
+            break
 
 
 def _check_classes(found: Checks, instance: BoaInstance, audit: Audit) -> bool:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts import Instance, Verification
 from optplan.contracts.audits import CapacityBound
 from optplan.contracts.judgement import RefutedError
-from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.capacity import derive_bound
 from optplan.formulations.boa.laws.courses import Course, list_courses
 from optplan.progress import Stopwatch
-from optplan.verification.belonging import require_made_for, require_trace
+from optplan.verification.belonging import require_trace
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks
 
 if TYPE_CHECKING:
@@ -34,25 +31,6 @@ def list_trace_courses(instance: BoaInstance, trace: JobTrace, gpus: int, *, pau
         if places.size:
             jobs[name] = (places, trace.size[places])
     return list_courses(instance, jobs, gpus, pauses=pauses)
-
-
-def verify_capacity(
-    instance: Instance, bound: CapacityBound, trace: JobTrace | None = None, *, time_limit_s: float | None = None
-) -> Verification:
-    """Derive the bound of the jobs on so many GPUs again from its prices; without the jobs it is on trust."""
-    start = time.perf_counter()
-    if not isinstance(instance, BoaInstance):
-        raise UsageError(f"such bounds are of BOA instances, and {instance.name!r} is of another formulation")
-    require_made_for(instance, bound, "bound")
-    found = Checks()
-    check_capacity(found, instance, bound, trace, Stopwatch(time_limit_s, clock=time.thread_time))
-    found.never_checked.append("assumptions: whether speeds, sizes and pauses are those of the cluster")
-    return Verification(
-        checks=tuple(found.list_checks()),
-        on_trust=tuple(found.on_trust),
-        never_checked=tuple(found.never_checked),
-        seconds=time.perf_counter() - start,
-    )
 
 
 def check_capacity(

@@ -20,7 +20,6 @@ from optplan.progress import VERIFY_LIMIT_S, Stopwatch
 from optplan.speedup import UNTRIED
 from optplan.verification.audits import verify_audit
 from optplan.verification.bounds import BoundJudge
-from optplan.verification.capacity import verify_capacity
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
 from optplan.verification.infeasibility import InfeasibilityJudge
@@ -94,10 +93,8 @@ def verify(
     """
     if isinstance(result, Frontier):
         return verify_frontier(instance, result, time_limit_s=time_limit_s)
-    if isinstance(result, Audit):
+    if isinstance(result, Audit | CapacityBound):
         return verify_audit(instance, result, jobs, time_limit_s=time_limit_s)
-    if isinstance(result, CapacityBound):
-        return verify_capacity(instance, result, jobs, time_limit_s=time_limit_s)
     judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
     judging.check_decisions()
     judging.check_claims()

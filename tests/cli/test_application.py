@@ -210,7 +210,7 @@ def test_main_reads_the_arguments_of_the_process(
     """Without arguments, main takes those of the process."""
     monkeypatch.setattr(sys, "argv", ["optplan", "bench"])
     assert main() == 0
-    assert "boa" in capsys.readouterr().out
+    assert "best-known" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

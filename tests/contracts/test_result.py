@@ -6,7 +6,6 @@ import copy
 import json
 import math
 import pickle
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -67,19 +66,6 @@ def test_optimal_needs_a_gap_within_the_target(fields: Fields) -> None:
         Result[BoaSolution](**within | {"gap_target": 1e-7})
     with pytest.raises(DataError, match=r"status optimal needs a gap of at most 1e-06, got 0.0397"):
         Result[BoaSolution](**fields | {"bound": 14000.0, "gap_target": 0.04})
-
-
-@pytest.mark.parametrize(("bound", "status"), [(14000.0, "feasible"), (14580.0, "optimal")])
-def test_what_version_2_called_optimal(fields: Fields, bound: float, status: str) -> None:
-    """It took the gap asked for; a result of it that is 4 % above its bound is read as feasible."""
-    old = Result[BoaSolution](**fields).to_json_data() | {"version": 2, "bound": bound, "gap_target": 0.04}
-    assert Result[BoaSolution].parse(old).status == status
-    with (
-        pytest.raises(DataError, match="status optimal needs a gap of at most 1e-06")
-        if status == "feasible"
-        else nullcontext()
-    ):
-        Result[BoaSolution].parse(old | {"version": 3})
 
 
 def test_rounding_closes_any_gap(fields: Fields) -> None:

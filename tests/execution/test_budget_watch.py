@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
+from suites.runtime import plan_search
 
 from optplan.contracts import Plan
 from optplan.execution.cluster import spent_usd
@@ -13,7 +14,6 @@ from optplan.execution.driver import BudgetWatch
 from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.running import run
 from optplan.execution.state import State
-from optplan.lab.benchmarks.runtime import plan_search
 
 PlanOf = Callable[..., Plan]
 

@@ -101,11 +101,6 @@ TEXTS = (
 )
 
 WORKLOAD = "name,time,application,num_replicas,batch_size\na,0,bert,1,12\nb,5.5,cifar10,2,256\nc,3000,bert,1,24\n"
-GAVEL = "A3C\trun\t-n\t1\t9000\t1\t100.5\nLM (batch size 5)\trun\t-n\t1\t500\t2\t3000\n"
-THROUGHPUTS = {
-    "v100": {"('A3C', 1)": {"null": 5.0}, "('LM (batch size 5)', 1)": {"null": 3.0}, "('A3C', 2)": {"null": 8.0}},
-    "k80": {"A3C": {"null": 1.0}},
-}
 SPOT = {"metadata": {"gap_seconds": 300}, "data": [4, 4, 3, 2, 4, 4, 1, 0, 4]}
 REDUCES = (
     "vm_type,region,gpu,rated_gbit_per_s,ranks,size_bytes,transfers,bus_gbit_per_s\n"
@@ -350,16 +345,9 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
         (folder / name).write_bytes(change_text(text, dice))
         return str(folder / name)
 
-    def keep(name: str, text: str) -> str:
-        (folder / name).write_text(text, encoding="utf-8")
-        return str(folder / name)
-
     spot = dump(change_data(SPOT, dice), folder / "spot.json", dice)
-    throughputs = str(dump(change_data(THROUGHPUTS, dice), folder / "t.json", dice))
-    gavel = ["import", "trace", "--from", "gavel", "--gpu", "v100", "--gpu", "k80", "--json"]
     sia = ["import", "trace", "--from", "sia", "--profiles", str(folder), "--gpu", "aws", "--json"]
     prices = ["import", "prices", "boa-one-table", "--vm-type", "v100=T4", "--json", "--catalog"]
-    unchanged = keep("t2.json", json.dumps(THROUGHPUTS))
     jobs = ["import", "log", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
     jobs += dice.choice((["--json"], ["--assume", "linear", "--json"], ["--fit-runs", "all", "--json"]))
     kubernetes = str(dump(change_data(KUBERNETES, dice), folder / "k.json", dice).with_suffix(".json"))
@@ -376,8 +364,6 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
             ["import", "throughputs", write("m.csv", MEASURED), "--samples", "1e6", "--json"],
             [*nccl, write("nccl.txt", NCCL)],
             ["import", "spot-trace", str(spot), "--json"],
-            [*gavel, keep("g.trace", GAVEL), "--throughput", throughputs],
-            [*gavel, write("h.trace", GAVEL), "--throughput", unchanged],
             [*sia, write("w.csv", WORKLOAD)],
             [*prices, write("aws-2026-05.csv", PRICES)],
             ["import", "bandwidth", write("r.csv", REDUCES), "--vm-type", "p3", "--json"],

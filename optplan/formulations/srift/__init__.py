@@ -73,12 +73,5 @@ FORMULATION = Formulation(
             f"{_HERE}.published.planners:solve_throughput_aware",
             "TAP: fully loaded VMs, the fastest types first (5.2)",
         ),
-        _heuristic(
-            "bayesian",
-            f"{_HERE}.published.bayesian:solve_bayesian",
-            "black-box Bayesian optimisation of counts and batches (4.4)",
-            needs="bayes_opt",
-            extra="bayes",
-        ),
     ),
 )

@@ -9,7 +9,7 @@ limits of which nothing is recorded. What is new or better is written to a folde
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,12 @@ _ASKED = {
 RECORDS = "records.json"
 
 
-def run(*, quick: bool, full: bool, proofs: Path | None = None) -> Iterator[Row]:
+def run(*, quick: bool, proofs: Path | None = None) -> Iterator[Row]:
     """Measure every row of the suite; write what is new or better to the folder ``proofs``, where there is one.
 
     ``stands`` says ``reached``, ``better``, ``new``, ``missed`` or, where nothing is recorded and nothing was found,
     ``no answer``; ``proof`` says of the recorded proof ``holds``, ``broken`` or ``no file``.
     """
-    del full
     found: dict[str, list[Record]] = {}
     for name, record in list_questions(quick=quick):
         row, result = _ask(name, record)
@@ -121,4 +120,18 @@ def _make_record(record: Record, row: Row) -> dict[str, Any]:
         "solver": row.solver,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "proof_file": row.instance.replace("/", "-per-") + ".json",
+    }
+
+
+def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count how the recorded values stand, and name those that do not."""
+    stands = [row["extra"]["stands"] for row in rows]
+    proofs = [row["extra"]["proof"] for row in rows]
+    return {
+        "values": sum(stand != "new" for stand in stands),
+        **{stand: stands.count(stand) for stand in ("reached", "better", "missed", "new")},
+        "proofs": {word: proofs.count(word) for word in ("holds", "broken", "no file")},
+        "failed": [
+            row["instance"] for row in rows if row["extra"]["stands"] == "missed" or row["extra"]["proof"] == "broken"
+        ],
     }

@@ -1,4 +1,4 @@
-"""Benchmark rows, how they are measured, and the list of suites."""
+"""Benchmark rows, how they are measured, and what there is to measure."""
 
 from __future__ import annotations
 
@@ -7,39 +7,17 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from optplan.contracts import Instance, Result, Sense, Solution
-from optplan.contracts.registry import Formulation
-from optplan.errors import UsageError, nearest_name_hint
-from optplan.formulations import formulation_named, formulations
-from optplan.progress import Event
+from optplan.progress import Event, Listener
 from optplan.schema import FrozenModel
 from optplan.solving import solve
 from optplan.verification import verify
-
-#: The suite that checks the library's manifest.
-BEST_KNOWN = "best-known"
-#: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``, each row as soon as it is measured.
-_SUITES = {
-    "audit": "optplan.lab.benchmarks.audits",
-    BEST_KNOWN: "optplan.lab.benchmarks.best_known",
-    "boa": "optplan.lab.benchmarks.boa",
-    "boa-types": "optplan.lab.benchmarks.boa_types",
-    "online": "optplan.lab.benchmarks.online",
-    "rubberband": "optplan.lab.benchmarks.rubberband",
-    "runtime": "optplan.lab.benchmarks.runtime",
-    "seer": "optplan.lab.benchmarks.seer",
-    "sizes": "optplan.lab.benchmarks.sizes",
-    "srift": "optplan.lab.benchmarks.srift",
-}
-
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,37 +44,8 @@ class Row:
     certificate_kb: float | None = None
 
 
-def suites() -> list[str]:
-    """List the names of the suites: the own ones, and formulations that name instances to be measured on."""
-    own = (name for name, formulation in formulations().items() if formulation.declares("bench_instances"))
-    return list(dict.fromkeys([*_SUITES, *own]))
-
-
-def run_suite(
-    name: str,
-    *,
-    quick: bool = False,
-    full: bool = False,
-    proofs: Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-) -> list[dict[str, object]]:
-    """Run a suite; return its rows as plain data, in the order in which they were measured.
-
-    ``quick`` takes small sizes and few limits, a check that the suite works, ``full`` also the slow rivals at every
-    limit. ``proofs`` is the folder for what ``best-known`` finds better than recorded or new.
-    """
-    if name not in suites():
-        raise UsageError(f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}")
-    if quick and full:
-        raise UsageError("quick and full exclude each other")
-    if proofs is not None and name != BEST_KNOWN:
-        raise UsageError(f"proofs are of the suite {BEST_KNOWN}; got {name}")
-    rows: Iterator[Row]
-    if name in _SUITES:
-        wanted = {} if proofs is None else {"proofs": proofs}
-        rows = import_module(_SUITES[name]).run(quick=quick, full=full, **wanted)
-    else:
-        rows = _run_every_solver(formulation_named(name), quick=quick)
+def measure(rows: Iterator[Row], on_event: Listener | None = None) -> list[dict[str, object]]:
+    """Measure rows one by one; return them as plain data."""
     start = time.perf_counter()
     measured = []
     gc.freeze()  # what is there already is not searched for garbage before every row
@@ -108,15 +57,6 @@ def run_suite(
     finally:
         gc.unfreeze()
     return measured
-
-
-def _run_every_solver(formulation: Formulation, *, quick: bool) -> Iterator[Row]:
-    """Measure every solver of a formulation on each of its instances that it takes."""
-    for instance in formulation.bench_instances(quick=quick):
-        asked = formulation.describe(instance)
-        for entry in formulation.solvers:
-            if entry.refusal(instance, asked) is None:
-                yield measure_solve(instance, instance.name, entry.name)
 
 
 def measure_solve(
@@ -159,30 +99,6 @@ def solve_and_verify(instance: Instance, label: str, **asked: Any) -> tuple[Row,
         certificate_kb=certificate_kb(result),
     )
     return row, result
-
-
-def timed(act: Callable[[], _Answer]) -> tuple[_Answer, float, float]:
-    """Do something; return its answer, the seconds that it took, and the largest resident memory meanwhile, in MB."""
-    reset_peak()
-    start = time.perf_counter()
-    answer = act()
-    seconds = time.perf_counter() - start
-    return answer, seconds, peak_mb()
-
-
-def make_goal_row(
-    what: str,
-    where: str,
-    seconds: float,
-    goal_s: float | None,
-    extra: Mapping[str, float],
-    **told: Any,  # noqa: ANN401
-) -> Row:
-    """Return the row of something that should take no longer than its goal, if it has one: ``met`` or ``missed``."""
-    status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
-    goal = {} if goal_s is None else {"goal_s": goal_s}
-    known = {"instance": what, "solver": where, "status": status, "extra": {**goal, **extra}} | told
-    return Row(seconds=seconds, peak_mb=peak_mb(), **known)
 
 
 def certificate_kb(result: Result[Solution]) -> float | None:

@@ -1,1 +1,1 @@
-"""Commands that replay traces and run benchmark suites."""
+"""Commands that replay traces and measure what is best known."""

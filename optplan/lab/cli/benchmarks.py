@@ -1,7 +1,8 @@
-"""``optplan bench``: the benchmark suites."""
+"""``optplan bench``: what is best known of the library, and the instances that plug-ins name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ from optplan.cli.commands import Command
 from optplan.cli.console import Progress
 from optplan.cli.options import known_name
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError
 
 #: What the table shows of a row; ``--json`` and ``-o`` have all.
-_SHOWN = (
+SHOWN = (
     "instance",
     "solver",
     "status",
@@ -26,117 +26,66 @@ _SHOWN = (
     "verify_seconds",
     "peak_mb",
 )
-#: What stands for every suite.
-ALL = "all"
 #: Exit code where a recorded value or its proof did not stand.
-_NOT_VERIFIED = 5
-#: Suites whose rows have more to say.
-_SHOWN_AS_WELL = {"online": ("extra",), "runtime": ("extra",)}
+NOT_VERIFIED = 5
 
 
 def list_suites() -> list[str]:
-    """List the benchmark suites."""
+    """List what can be measured."""
     from optplan.lab.benchmarks import suites
 
     return suites()
 
 
-def list_choices() -> list[str]:
-    """List what can be run: the suites, and all of them."""
-    return [*list_suites(), ALL]
-
-
 @click.command(
     cls=Command,
-    short_help="Run a benchmark suite, or list the suites.",
+    short_help="Solve what is recorded as best known again, or a plug-in's instances.",
     examples=(
         "optplan bench",
-        "optplan bench boa --quick",
-        "optplan bench boa --full -o rows.json",
-        "optplan bench all --quick -o bench.json --report bench.html",
+        "optplan bench best-known --quick",
+        "optplan bench best-known --proofs found -o rows.json",
     ),
-    writes={"output": "the rows as JSON", "report": "Write an HTML report."},
+    writes={"output": "the rows as JSON"},
 )
-@click.argument("suite", required=False, metavar="[SUITE]", **known_name("suite", list_choices))
-@click.option("--quick", is_flag=True, help="Small sizes and few limits: does the suite work?")
-@click.option("--full", is_flag=True, help="Also the slow rivals at every limit.")
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="With 'all': suites that run at once; one on each processor by default.",
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["processes", "ray"]),
-    default="processes",
-    help="With 'all': who runs the suites: processes of this machine, or a Ray cluster.",
-)
+@click.argument("suite", required=False, metavar="[SUITE]", **known_name("suite", list_suites))
+@click.option("--quick", is_flag=True, help="Small sizes and few limits: does it work?")
 @click.option(
     "--proofs",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Of the suite best-known: where to write what is new or better than recorded, with its proofs.",
+    help="Of best-known: where to write what is new or better than recorded, with its proofs.",
 )
-def bench(
-    suite: str | None,
-    *,
-    quick: bool,
-    full: bool,
-    processes: int | None,
-    engine: str,
-    proofs: Path | None,
-    outputs: Outputs,
-) -> int:
-    """Run a benchmark SUITE, or all of them; without one, list the suites.
+def bench(suite: str | None, *, quick: bool, proofs: Path | None, outputs: Outputs) -> int:
+    """Solve, verify and measure a SUITE in one run; without one, list what there is.
 
-    Everything is measured in one run: our solvers, the algorithms as published, general engines. 'all' runs the suites
-    side by side; its JSON and its report also say what the rows amount to. Exit code 5: a value that is recorded as
-    best known was not reached, or its proof does not hold.
+    'best-known' solves every value that is recorded of the library again, and has the proofs checked; the name of a
+    formulation that names instances to be measured (a plug-in's) has each of its solvers run on each of them. Exit code
+    5: a value that is recorded as best known was not reached, or its proof does not hold.
     """
-    from optplan.lab.benchmarks import run_suite
+    from optplan.lab.benchmarks import BEST_KNOWN, run_suite
+    from optplan.lab.benchmarks.best_known import summarise
 
     if suite is None:
         outputs.answer({"suites": list_suites()}, list_suites)
         return 0
-    if suite == ALL:
-        how = {"quick": quick, "full": full, "processes": processes, "engine": engine, "proofs": proofs}
-        return _run_all(outputs, how)
-    if processes is not None or engine != "processes" or "--report" in outputs:
-        raise UsageError(f"--processes, --engine and --report go with 'optplan bench {ALL}'; {suite} is one suite")
     with Progress(f"suite {suite}") as progress:
-        rows = run_suite(suite, quick=quick, full=full, proofs=proofs, on_event=progress.listen)
+        rows = run_suite(suite, quick=quick, proofs=proofs, on_event=progress.listen)
+    known = summarise(rows) if suite == BEST_KNOWN else None
 
     def show() -> list[object]:
         from optplan.reporting.tables import record_table
 
-        shown = (*_SHOWN, *_SHOWN_AS_WELL.get(suite, ()))
-        return [record_table(suite, [{name: row[name] for name in shown} for row in rows])]
+        table = record_table(suite, [{name: row[name] for name in SHOWN} for row in rows])
+        return [table] if known is None else [table, "", *say_best_known(known)]
 
-    return outputs.deliver(rows, show)
+    outputs.deliver(rows, show)
+    return outputs.exit_code(NOT_VERIFIED if known is not None and known["failed"] else 0)
 
 
-def _run_all(outputs: Outputs, how: dict[str, Any]) -> int:
-    from optplan.lab.benchmarks.pages import build_sweep_page
-    from optplan.lab.benchmarks.sweeps import run_sweep
-
-    with Progress("every suite") as progress:
-        document = run_sweep(**how, on_event=progress.listen)
-    known = document["best_known"]
-
-    def show() -> list[object]:
-        from optplan.reporting.tables import record_table
-
-        suites = document["suites"].items()
-        records = [{"suite": name, "rows": len(one["rows"]), "seconds": one["seconds"]} for name, one in suites]
-        return [
-            record_table("suites", records),
-            "",
-            f"best known values: {known['reached']} reached, {known['better']} bettered, {known['missed']} missed, "
-            f"{known['new']} new; proofs: {known['proofs']['holds']} hold, {known['proofs']['broken']} broken",
-            *(f"failed: {name}" for name in known["failed"]),
-        ]
-
-    outputs.deliver(document, show)
-    outputs.save_page("--report", lambda: build_sweep_page(document))
-    return outputs.exit_code(_NOT_VERIFIED if known["failed"] else 0)
+def say_best_known(known: Mapping[str, Any]) -> list[str]:
+    """Say how the values recorded as best known stand."""
+    return [
+        f"best known values: {known['reached']} reached, {known['better']} bettered, {known['missed']} missed, "
+        f"{known['new']} new; proofs: {known['proofs']['holds']} hold, {known['proofs']['broken']} broken",
+        *(f"failed: {name}" for name in known["failed"]),
+    ]

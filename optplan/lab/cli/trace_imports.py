@@ -1,4 +1,4 @@
-"""``optplan import trace --from sia`` and ``gavel``: instances from the traces and profiles of research artifacts."""
+"""``optplan import trace``: instances from the traces and profiles of research artifacts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,7 @@ from optplan.units import SECONDS_PER_HOUR
 _EXAMPLES = (
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --gpu rtx --max-width rtx=24 --json",
-    "optplan import trace msr.trace --from gavel --throughput physical_cluster_throughputs.json -o mine.json",
-    "optplan import trace msr.trace --from gavel --throughput throughputs.json --gpu v100 --unconsolidated --json",
 )
-#: Formats of traces, and by option what each takes for itself; the first is what it cannot do without.
-_OWN = {
-    "sia": {"profiles": "--profiles", "max_width": "--max-width", "slowdown": "--slowdown", "timing": "--timing"},
-    "gavel": {"throughputs": "--throughput", "consolidated": "--consolidated"},
-}
 
 
 def list_timings() -> list[str]:
@@ -54,52 +47,44 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
 @click.command(
     name="trace",
     cls=Command,
-    short_help="From a public trace of jobs: Sia's, AdaptDL's, Gavel's.",
+    short_help="From a public trace of jobs: Sia's, AdaptDL's.",
     examples=_EXAMPLES,
     renamed=named("gpu", "max_width", "timing")
-    | {"span_h": "--span", "applications": "--class", "job_types": "--class", "gpus": "--gpu", "widths": "--max-width"},
+    | {"span_h": "--span", "applications": "--class", "gpus": "--gpu", "widths": "--max-width"},
     writes={
         "output": "the instance as JSON; needed unless --json is given",
-        "jobs": "Of sia: write its jobs, as `optplan import log --jobs` does; CSV, or Parquet where the name ends so.",
+        "jobs": "Write its jobs, as `optplan import log --jobs` does; CSV, or Parquet where the name ends so.",
     },
 )
 @click.argument("trace", metavar="TRACE", type=FILE)
-@click.option(
-    "--from", "form", required=True, type=click.Choice(list(_OWN)), help="Whose trace; AdaptDL's are as Sia's."
-)
-@click.option("--profiles", type=DIR, help="Of sia: folder of profiles.")
-@click.option("--throughput", "throughputs", type=FILE, help="Of gavel: table of throughputs, JSON.")
+@click.option("--from", "form", required=True, type=click.Choice(["sia"]), help="Whose trace; AdaptDL's are as Sia's.")
+@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
 @click.option(
     "--gpu",
     "gpus",
+    required=True,
     multiple=True,
     metavar="NAME",
-    help="GPU type: of sia a suffix of the profiles, such as aws; of gavel one of the table (v100, p100 and k80 unless "
-    "given). May be repeated. Sizes are times on one GPU of the first.",
+    help="GPU type: a suffix of the profiles, such as aws. May be repeated. Sizes are times on one GPU of the first.",
 )
 @click.option(
     "--max-width",
     multiple=True,
     metavar="N",
     callback=read_widths,
-    help="Of sia: largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
+    help="Largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
 )
 @click.option(
     "--slowdown/--no-slowdown",
     default=None,
-    help="Of sia: whether sizes get the factor that Sia fitted to its physical cluster; not by default.",
+    help="Whether sizes get the factor that Sia fitted to its physical cluster; not by default.",
 )
 @click.option(
     "--timing",
     metavar="NAME",
-    help="Of sia: step times: tables (as measured, the model beyond them; the default), model (fitted, at every width) "
+    help="Step times: tables (as measured, the model beyond them; the default), model (fitted, at every width) "
     "or model-batches (as measured, at the batch sizes that the model picks).",
     **known_name("timing", list_timings),
-)
-@click.option(
-    "--consolidated/--unconsolidated",
-    default=None,
-    help="Of gavel: whether a job's GPUs are in one server; they are by default.",
 )
 @click.option("--class", "classes", multiple=True, metavar="NAME", help="Only these; may be repeated.")
 @click.option("--span", type=TIME, help="Time that the trace covers, such as 48h.")
@@ -118,6 +103,7 @@ def import_trace(
     trace: Path,
     *,
     form: str,
+    profiles: Path,
     gpus: tuple[str, ...],
     classes: tuple[str, ...],
     span: float | None,
@@ -127,47 +113,22 @@ def import_trace(
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - what the formats take for themselves, and what changes the instance
 ) -> int:
-    """Make a BOA instance from a TRACE of jobs and the speeds that were measured, in the formats of research artifacts.
+    """Make a BOA instance from a TRACE of jobs and the speeds that were measured, in the format of Sia's artifact.
 
-    Every application of Sia's workload (a CSV) becomes a class, as does every job type of Gavel's trace (a model and
-    its batch size). The data says nothing about prices and budgets, Gavel's nothing about pauses: give them here, or
-    edit the instance.
+    Every application of the workload (a CSV) becomes a class. The data says nothing about prices and budgets: give them
+    here, or edit the instance.
     """
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.lab.traces.gavel import GPUS, build_gavel_instance
     from optplan.lab.traces.sia_boa import build_sia_instance, write_workload
 
+    del form  # there is one
     require_target(outputs)
-    if form != "sia" and "--jobs" in outputs:
-        raise UsageError(f"--jobs: writes the jobs of sia's traces only, not of {form}'s; leave it out")
-    known = {option: options.pop(option) for own in _OWN.values() for option in own}
-    given = {option: value for option, value in known.items() if value is not None}
-    measured = _take_own(form, given)
-    if form == "sia" and not gpus:
-        raise UsageError("--gpu: is missing; name a suffix of the profiles, such as aws")
+    own = {option: options.pop(option) for option in ("max_width", "slowdown", "timing")}
+    given = {option: value for option, value in own.items() if value is not None}
     span_h = None if span is None else span / SECONDS_PER_HOUR
     with Progress("reading the trace"):
-        made: BoaInstance
-        if form == "sia":
-            made = build_sia_instance(trace, measured, gpus, applications=classes or None, span_h=span_h, **given)
-        else:
-            made = build_gavel_instance(
-                trace, measured, gpus or GPUS, job_types=classes or None, span_h=span_h, **given
-            )
+        made = build_sia_instance(trace, profiles, gpus, applications=classes or None, span_h=span_h, **given)
         instance = amend(rename(price_types(made, prices, price_source), name), options)
     assert isinstance(instance, BoaInstance)
     outputs.save("--jobs", lambda path: write_workload(trace, instance, path, span_h=span_h, overwrite=outputs.force))
     return deliver(instance, outputs)
-
-
-def _take_own(form: str, given: dict[str, Any]) -> Path:
-    """Take what a format cannot do without, and refuse what other formats take."""
-    others = {option: flag for each, own in _OWN.items() for option, flag in own.items() if each != form}
-    for option in given:
-        if option in others:
-            raise UsageError(f"{others[option]}: traces of {form} have no use for it; leave it out")
-    needed, option = next(iter(_OWN[form].items()))
-    if needed not in given:
-        raise UsageError(f"{option}: is missing; it says how fast the jobs of {form}'s traces run")
-    measured: Path = given.pop(needed)
-    return measured

@@ -1,1 +1,1 @@
-"""Readers of the traces and profiles that research artifacts publish: Sia, Gavel."""
+"""Readers of the traces and profiles that research artifacts publish: Sia, AdaptDL."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
-from optplan import wings
 from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
-from optplan.contracts.parts import load
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
@@ -22,7 +20,7 @@ from optplan.reporting.sections import (
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.round_figures import draw_rounds
 from optplan.reporting.seer.tables import compare_losses
-from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
+from optplan.reporting.tables import Column, Shown, Table, numbers
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
@@ -166,16 +164,9 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
 
 
 def _list_given(instance: SeerInstance) -> list[Shown]:
-    """List the rounds and brackets that follow from an instance, and what wings have to say of them."""
+    """List the rounds and brackets that follow from an instance."""
     brackets = tables.list_brackets(instance, None)
-    blocks = [block for section in _list_remarks(instance) for block in section.blocks]
-    said = [plain_text(block) if isinstance(block, str) else cast(Shown, block) for block in blocks]
-    return said if brackets is None else [brackets, *said]
-
-
-def _list_remarks(instance: SeerInstance) -> list[Section]:
-    found = (load(home)(instance) for home in wings.remarks("seer"))
-    return [section for section in found if section is not None]
+    return [] if brackets is None else [brackets]
 
 
 def _compare(instance: SeerInstance, results: Sequence[Result[Solution]]) -> list[Block]:
@@ -193,8 +184,7 @@ def _tell_background(instance: SeerInstance, result: Result[Solution], beside: B
     supply = _SUPPLY if instance.nodes_paid is None else _NODES
     granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
     question, check = [Definitions(tables.list_facts(instance))], _CHECK + (_CHECK_LOSS if quality else "")
-    asked, *others = tell_background(instance, result, beside, question, check, granted=granted)
-    return [asked, *_list_remarks(instance), *others]
+    return tell_background(instance, result, beside, question, check, granted=granted)
 
 
 PRESENTER = Presenter(

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+#: What Ray's workers import besides the package.
+_BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 #: A network that has nothing but a loopback, and processes that all end with the first of them.
 _ALONE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 _SECONDS = max(900.0, 20.0 * int(os.environ.get("OPTPLAN_KILLS", "0")))
@@ -36,7 +38,8 @@ def _run_alone(script: str, folder: Path, *arguments: str) -> str:
     )
     inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
     with log.open("w", encoding="utf-8") as output:
-        environment = os.environ | {"RAY_TMPDIR": str(folder), "TMPDIR": str(folder)}
+        own = {"RAY_TMPDIR": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(_BENCHMARKS)}
+        environment = os.environ | own
         process = subprocess.Popen(
             # Ray's workers import from where the driver stands: they are to find the installed package.
             [*_ALONE, *inside],

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import ray
+from suites.sweeps import run_sweep
 
-from optplan.lab.benchmarks.sweeps import run_sweep
 from optplan.parallel import spread
 
 

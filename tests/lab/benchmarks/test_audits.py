@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.lab.benchmarks import run_suite
+from suites import run_suite
 
 
 def test_no_width_for_all_is_below_the_least_mean() -> None:

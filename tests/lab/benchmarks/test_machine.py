@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from optplan.lab.benchmarks import sweeps
+from suites import sweeps
 
 
 def test_versions_of_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-
-from optplan.lab.benchmarks import online, run_suite
+from suites import online, run_suite
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from suites import run_suite
+from suites.runtime import plan_search
 
 from optplan.execution.running import run
-from optplan.lab.benchmarks import run_suite
-from optplan.lab.benchmarks.runtime import plan_search
 
 CENT = 0.01
 

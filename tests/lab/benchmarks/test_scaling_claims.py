@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from suites.srift import Finding, check_conclusions
 
 from optplan.formulations.srift.study.scaling import ScalingMode, ScalingPoint, ScalingStudy
-from optplan.lab.benchmarks.srift import Finding, check_conclusions
 
 
 def study(mode: ScalingMode, *points: tuple[str, int, float, float]) -> ScalingStudy:

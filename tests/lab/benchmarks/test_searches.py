@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from optplan.lab.benchmarks import rubberband, run_suite, seer
-from optplan.lab.benchmarks.seer import list_policies
+from suites import rubberband, run_suite, seer
+from suites.seer import list_policies
 
 Rows = list[dict[str, object]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.lab.benchmarks import run_suite
+from suites import run_suite
 
 
 def test_the_best_policy_found_stands_beside_equal_shares() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from optplan.lab.benchmarks import run_suite
+from suites import run_suite
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from suites import boa, boa_types, run_suite, suites
 
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks import boa, boa_types, run_suite, suites
 
 FIELDS = {
     "instance",

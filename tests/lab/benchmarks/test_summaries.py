@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suites import sweeps
+from suites.pages import build_sweep_page
+from suites.sweeps import shifted_geometric_mean, summarise_suite
 
 from optplan.errors import UsageError
 from optplan.instances.library import manifest
-from optplan.lab.benchmarks import best_known, sweeps
-from optplan.lab.benchmarks.pages import build_sweep_page
-from optplan.lab.benchmarks.sweeps import shifted_geometric_mean, summarise_best_known, summarise_suite
+from optplan.lab.benchmarks import best_known
 from optplan.reporting.pages import build_page
 
 
@@ -95,7 +96,7 @@ def test_values_that_do_not_stand_are_named() -> None:
         make_row(f"v{n}", "exact", 1.0, 0.1, extra={"stands": stands, "proof": proof})
         for n, (stands, proof) in enumerate(said)
     ]
-    told = summarise_best_known(rows)
+    told = best_known.summarise(rows)
     assert told["failed"] == ["v1", "v2"]
     assert (told["values"], told["reached"], told["better"], told["missed"], told["new"]) == (4, 2, 1, 1, 1)
     assert told["proofs"] == {"holds": 3, "broken": 1, "no file": 1}
@@ -110,7 +111,7 @@ def test_what_is_better_or_new_is_written_with_its_proof(monkeypatch: pytest.Mon
     other = {**fact, "proof_file": "boa-one-table-whole-mixed-1.25gpu.json"}
     asked = [("boa-one-table", record) for record in (fact, worse, wrong, new, other)]
     monkeypatch.setattr(best_known, "list_questions", lambda **_: iter(asked))
-    rows = list(best_known.run(quick=True, full=False, proofs=tmp_path))
+    rows = list(best_known.run(quick=True, proofs=tmp_path))
     assert [row.extra["stands"] for row in rows] == ["reached", "better", "missed", "new", "reached"]
     assert [row.extra["proof"] for row in rows] == ["holds", "broken", "broken", "no file", "broken"]
     (entries,) = json.loads((tmp_path / best_known.RECORDS).read_text(encoding="utf-8")).values()

@@ -138,8 +138,6 @@ def test_an_import_needs_somewhere_to_go(run: Runner) -> None:
             2,
             "--max-width: got 8 and rtx=4; give one for all GPU",
         ),
-        (["--json", "--throughput", "t.json"], 2, "--throughput: traces of sia have no use for it; leave it out"),
-        (["--json", "--unconsolidated"], 2, "--consolidated: traces of sia have no use for it; leave it out"),
         (["--json", "--timing", "tabels"], 2, "--timing: no timing 'tabels'; did you mean 'tables'?"),
     ],
 )

@@ -275,17 +275,3 @@ def test_jobs_of_a_trace_by_its_instance(run: Runner, profiles: tuple[str, str],
     assert by_table["completed"] == 3
     times = zip(by_table["jobs"], by_profiles["jobs"], strict=True)
     assert all(one["jct_s"] == pytest.approx(other["jct_s"], rel=1e-6) for one, other in times)
-    refused = run(
-        "import",
-        "trace",
-        trace,
-        "--from",
-        "gavel",
-        "--throughput",
-        "t",
-        "-o",
-        tmp_path / "x.json",
-        "--jobs",
-        tmp_path / "y.csv",
-    )
-    assert "--jobs: writes the jobs of sia's traces only" in refused.err

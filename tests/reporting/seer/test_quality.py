@@ -165,6 +165,5 @@ def test_the_page_in_a_browser(
     assert opened.complaints == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.drawn_points()["chart-budgets-1"][0] > 3
-    assert opened.page.locator("section#promise tbody tr").count() == 2
-    for section in ("solvers", "budgets", "promise"):
+    for section in ("solvers", "budgets"):
         assert opened.list_narrow_cells(section) == []

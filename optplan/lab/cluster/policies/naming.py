@@ -16,7 +16,7 @@ from optplan.instances.files import read_instance, read_plan
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, BudgetHeld, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.solving import solve
 
@@ -24,10 +24,10 @@ from optplan.solving import solve
 PRICE_THAT_FITS = "price-that-fits"
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
+#: What believes something about speeds, as what comes next does.
+POLLUX = "pollux"
 #: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
 POLLUX_AUTOSCALED = "pollux-autoscaled"
-#: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
-POLLUX_NSGA2 = "pollux-nsga2"
 
 #: Policies that need nothing but their name.
 POLICIES: Mapping[str, Callable[[], SchedulingPolicy]] = MappingProxyType(
@@ -37,11 +37,6 @@ POLICIES: Mapping[str, Callable[[], SchedulingPolicy]] = MappingProxyType(
         "equal-share": EqualShare,
         "least-attained": LeastAttained,
     }
-)
-
-#: Policies that believe something about speeds.
-BELIEVERS: Mapping[str, Callable[[Knowledge], SchedulingPolicy]] = MappingProxyType(
-    {"pollux": Pollux, POLLUX_NSGA2: PolluxNsga2}
 )
 
 #: Schedulers that follow a BOA plan: on a cluster of fixed size in an order, or one that grows and shrinks.
@@ -68,11 +63,10 @@ def make_policy(
 ) -> SchedulingPolicy:
     """Return the policy that a text names.
 
-    The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
-    ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
-    and that path; or a name of :data:`KNOWERS`, a colon and the path of a BOA instance (with a budget, but for
-    ``price-that-fits``). ``target`` counts where it does not stand in the text; ``knowledge`` is what those of
-    :data:`BELIEVERS` and ``pollux-autoscaled`` know about speeds.
+    The text is a name of :data:`POLICIES`, ``one-width:N``, ``pollux``, ``pollux-autoscaled:TARGET``, the path of a BOA
+    plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon and that path; or a name of :data:`KNOWERS`,
+    a colon and the path of a BOA instance (with a budget, but for ``price-that-fits``). ``target`` counts where it does
+    not stand in the text; ``knowledge`` is what Pollux knows about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
@@ -84,10 +78,8 @@ def make_policy(
         raise UsageError(f"target: {text} has none to keep; {fix}")
     if name == POLLUX_AUTOSCALED:
         return PolluxAutoscaled(number, Knowledge(knowledge))
-    if name == POLLUX_NSGA2 and colon:
-        return PolluxNsga2(Knowledge(knowledge), *read_size(number))
-    if text in BELIEVERS:
-        return BELIEVERS[text](Knowledge(knowledge))
+    if text == POLLUX:
+        return Pollux(Knowledge(knowledge))
     if knowledge != Knowledge.TRUTH:
         raise UsageError(f"knowledge: {text} believes nothing about speeds; leave it out, or choose Pollux")
     if text in POLICIES:
@@ -99,7 +91,7 @@ def make_policy(
         return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
     known = [
         *POLICIES,
-        *BELIEVERS,
+        POLLUX,
         f"{ONE_WIDTH}:8",
         f"{POLLUX_AUTOSCALED}:0.5",
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),

@@ -2,9 +2,8 @@
 
 As in the simulators published with Pollux and with Sia: rounds of 60 s; a job may hold at most twice the GPUs that it
 has been seen to run on, one at first, and 64 in all. The division is the one of
-:func:`~optplan.lab.cluster.pollux.dividing.divide`, or the one that NSGA-II finds, as it was published. The cluster is
-of fixed size, or of as many nodes as keep its efficiency near a target. How fast a job is, in its present epoch, is
-known or learned.
+:func:`~optplan.lab.cluster.pollux.dividing.divide`. The cluster is of fixed size, or of as many nodes as keep its
+efficiency near a target. How fast a job is, in its present epoch, is known or learned.
 
 Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021. The autoscaling is
 its section 4.3, with the band of "BOA Constrictor", section 6.1: a target efficiency c has the band c - d to c + d with
@@ -25,7 +24,6 @@ from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import ROUND_S, Application, Job, Places, Sight, Spread, consolidate, spread_of
 from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import Prospect, Round, restart_factor
-from optplan.lab.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
 from optplan.schema import FloatArray
 
 #: The most GPUs of a job, as in the simulators published with Pollux and Sia.
@@ -266,47 +264,3 @@ class PolluxAutoscaled(Pollux):
             alone = speed_on(speeds.within, 1) / self.need(job)
             total += float((speeds.within if nodes <= 1 else speeds.across)[count]) / alone
         return total / gpus
-
-
-def read_size(text: str) -> tuple[int, int]:
-    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times."""
-    population, _, generations = text.partition("x")
-    if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
-        return int(population), int(generations)
-    raise UsageError(f"pollux-nsga2: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50")
-
-
-class PolluxNsga2(Pollux):
-    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it with so many divisions that change so often.
-
-    It goes on from the last round's divisions, takes seconds a round, and finds what :class:`Pollux` finds or less: it
-    is there to be compared.
-    """
-
-    name = "pollux-nsga2"
-
-    def __init__(
-        self,
-        knowledge: Knowledge = Knowledge.TRUTH,
-        population: int = POPULATION,
-        generations: int = GENERATIONS,
-    ) -> None:
-        super().__init__(knowledge)
-        if (population, generations) != (POPULATION, GENERATIONS):
-            self.name = f"{self.name}:{population}x{generations}"
-        self._population, self._generations, self._seed = population, generations, 0
-        self._states: States | None = None
-        self._rows: dict[Job, int] = {}
-
-    def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
-        """Go on from the divisions of the round before."""
-        beginning = state_of(task)[None]
-        if self._states is not None and self._states.shape[2] == len(task.nodes):
-            known = {place: self._rows[job] for place, job in enumerate(jobs) if job in self._rows}
-            beginning = carry_over(self._states, known, len(jobs))
-        self._seed += 1
-        best, self._states = search(
-            task, beginning, seed=self._seed, population=self._population, generations=self._generations
-        )
-        self._rows = {job: place for place, job in enumerate(jobs)}
-        return best

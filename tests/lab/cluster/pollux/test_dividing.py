@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper.genetic import search, state_of
 
 from optplan.lab.cluster.jobs import Places
 from optplan.lab.cluster.pollux.dividing import Floor, divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import MOST_NODES, Prospect, Round, restart_factor
-from optplan.lab.cluster.pollux.genetic import search, state_of
 
 #: Speeds on 0 to 4 GPUs of one node, and of several.
 WITHIN, ACROSS = np.array([0.0, 1.0, 1.8, 2.4, 2.8]), np.array([0.0, 0.0, 1.2, 1.5, 1.6])

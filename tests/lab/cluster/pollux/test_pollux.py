@@ -10,7 +10,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, Spread, TabledApplication
 from optplan.lab.cluster.policies.naming import make_policy
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, read_size
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.replaying import replay
 from optplan.schema import FloatArray
 
@@ -74,13 +74,3 @@ def test_knowledge_of_those_who_know_nothing() -> None:
         make_policy("equal-share", knowledge="learned")
     with pytest.raises(UsageError, match="nothing can be learned about linear"):
         replay([Job("a", "linear", 1.0, LINEAR)], make_policy("pollux", knowledge="learned"), gpus_per_node=4, nodes=1)
-
-
-def test_how_large_the_published_search_is_can_be_said() -> None:
-    """``20x50`` is 20 divisions that change 50 times; without it there are 100, changed 100 times, in the name too."""
-    assert read_size("20x50") == (20, 50)
-    assert make_policy("pollux-nsga2:20x50").name == "pollux-nsga2:20x50"
-    assert make_policy("pollux-nsga2:100x100").name == make_policy("pollux-nsga2").name == "pollux-nsga2"
-    for wrong in ("20", "1x50", "20x0", "x", "-2x5"):
-        with pytest.raises(UsageError, match=r"give divisions \(2 or more\) and how often they change, such as 20x50"):
-            make_policy(f"pollux-nsga2:{wrong}")
