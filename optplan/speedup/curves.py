@@ -98,6 +98,12 @@ class SpeedupCurve(FrozenModel):
     def error_factors(self, widths: IntArray, reference_width: int) -> FloatArray | None:
         """Return (widths,) 1 + error at each width; None where no error is stated."""
 
+    def is_exact_at(self, widths: IntArray, reference_width: int) -> bool:
+        """Whether nothing says that the speedup may be another one at any of the widths."""
+        return (
+            self.error_factors(widths, reference_width) is None and Evidence.ASSUMED not in self.evidence_at(widths)
+        )
+
     def band_at(self, widths: IntArray, reference_width: int) -> tuple[FloatArray, FloatArray]:
         """Return between which speedups the true one lies in 9 of 10 cases, low and high, each shaped as by ``at``.
 
