@@ -226,7 +226,7 @@ class BoaInstance(Instance):
                 self.gpu_types,
                 kept,
                 self.prices_in_budget,
-                {gpu_type: self.paid_gpus(gpu_type, each.astype(float)) for gpu_type, each in kept.items()},
+                {one: self.paid_gpus(one, each.astype(float)) for one, each in kept.items()} if self.whole_nodes else None,
                 rescaling=self.problem is Problem.RESCALING,
             )
         return self._options[name]

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.judge.following import follow_solution, types_along
+from optplan.formulations.boa.judge.following import follow_solution
 from optplan.formulations.boa.judge.loops import recur_cells
 from optplan.formulations.boa.laws.demand import (
     STEADY,
@@ -65,24 +65,21 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     stays = []
     for name, job_class in instance.classes.items():
         for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
-            types = types_along(instance, branch)
-            total_h, held_h = times.total_h, times.held_h
-            ends_h = np.append(0.0, np.cumsum(total_h))
-            bounds = [*np.flatnonzero(times.change).tolist(), branch.widths.size]
-            phases = list(pairwise(bounds))
-            for gpu_type in sorted(set(types.tolist())):
+            types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
+            ends_h, held_h = ([0.0, *part_h.cumsum().tolist()] for part_h in (times.total_h, times.held_h))
+            phases = list(pairwise([*times.change.nonzero()[0].tolist(), branch.widths.size]))
+            for gpu_type in sorted(set(types)):
                 own = [(first, end) for first, end in phases if types[first] == gpu_type]
-                firsts = np.array([first for first, _ in own])
-                lasts_h = np.array([total_h[first:end].sum() for first, end in own])
+                lasts_h = np.array([ends_h[end] - ends_h[first] for first, end in own])
                 stays.append(
                     Stay(
                         job_class=name,
                         gpu_type=gpu_type,
-                        gpus=times.paid[firsts],
+                        gpus=times.paid[[first for first, _ in own]],
                         rate_per_hour=job_class.arrival_rate_per_hour * branch.fraction,
-                        begins_h=ends_h[firsts],
+                        begins_h=np.array([ends_h[first] for first, _ in own]),
                         lasts_h=lasts_h,
-                        held=np.array([held_h[first:end].sum() for first, end in own]) / lasts_h,
+                        held=np.array([held_h[end] - held_h[first] for first, end in own]) / lasts_h,
                     )
                 )
     return stays
@@ -93,10 +90,14 @@ def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
     hours, size = len(crowd.jobs), crowd.size
     weights = np.zeros((size, hours))
     clumps = crowd.jobs * (1.0 - crowd.repeat)
-    for place, (cells, repeat) in enumerate(zip(crowd.cells.astype(int).tolist(), crowd.repeat.tolist(), strict=True)):
+    counts, clumped = crowd.cells.astype(int), crowd.repeat > 0.0
+    alone = ~clumped & (counts < size)  # of so many cells there are no others
+    weights[counts[alone]] = (crowd.cells * clumps).T[alone]
+    for place in clumped.nonzero()[0].tolist():
+        cells, repeat = int(counts[place]), float(crowd.repeat[place])
         held = np.arange(cells, size, cells)
         members = np.arange(held.size)
-        share = (1.0 - repeat) * repeat**members  # 0**0 is 1: clumps of one
+        share = (1.0 - repeat) * repeat**members
         weights[held] += (held * share)[:, None] * clumps[:, place]
     present = np.flatnonzero(weights.any(axis=1))
     by_hour = np.ascontiguousarray(weights[present].T)

@@ -85,7 +85,7 @@ def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTime
         if instance.whole_nodes:
             node = instance.gpu_types[gpu_type].gpus_per_node or 1
             paid[epochs] = node * -(-widths[epochs] // node)
-    if branch.gpu_types is not None:
+    if branch.gpu_types is not None and len(set(branch.gpu_types)) > 1:
         types = branch.gpu_types
         for epoch in [epoch for epoch in range(1, widths.size) if types[epoch] != types[epoch - 1]]:
             change[epoch] = True
