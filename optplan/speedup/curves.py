@@ -100,9 +100,7 @@ class SpeedupCurve(FrozenModel):
 
     def is_exact_at(self, widths: IntArray, reference_width: int) -> bool:
         """Whether nothing says that the speedup may be another one at any of the widths."""
-        return (
-            self.error_factors(widths, reference_width) is None and Evidence.ASSUMED not in self.evidence_at(widths)
-        )
+        return self.error_factors(widths, reference_width) is None and Evidence.ASSUMED not in self.evidence_at(widths)
 
     def band_at(self, widths: IntArray, reference_width: int) -> tuple[FloatArray, FloatArray]:
         """Return between which speedups the true one lies in 9 of 10 cases, low and high, each shaped as by ``at``.

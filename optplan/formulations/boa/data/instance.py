@@ -226,7 +226,9 @@ class BoaInstance(Instance):
                 self.gpu_types,
                 kept,
                 self.prices_in_budget,
-                {one: self.paid_gpus(one, each.astype(float)) for one, each in kept.items()} if self.whole_nodes else None,
+                {one: self.paid_gpus(one, each.astype(float)) for one, each in kept.items()}
+                if self.whole_nodes
+                else None,
                 rescaling=self.problem is Problem.RESCALING,
             )
         return self._options[name]
