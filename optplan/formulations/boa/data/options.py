@@ -200,7 +200,7 @@ def list_options(
     *,
     rescaling: bool,
 ) -> Options:
-    """List the options of a class, by the types on which it can run: widths where it finishes, GPUs paid if not these."""
+    """List the options of a class, by the types on which it can run: widths where it finishes, GPUs paid if others."""
     names = tuple(name for name in gpu_types if name in widths)
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
     group = np.repeat(np.arange(len(names)), [widths[name].size for name in names])

@@ -255,7 +255,8 @@ def _check_types(instance: BoaInstance, name: str, index: str, branch: Branch) -
 
 def _check_widths(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
     widths, wrong = branch.widths, np.zeros(branch.widths.size, dtype=np.bool_)
-    between, ends = False, dict[str, tuple[NDArray[Any], NDArray[Any]]]()
+    ends: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
+    between = False
     for gpu_type, epochs in epochs_by_type(instance, branch):
         if _takes_real_widths(instance, name, gpu_type):
             least, largest = ends[gpu_type] = real_range(instance, name, gpu_type)
