@@ -331,7 +331,8 @@ def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound me
     elif isinstance(value, np.ndarray):
         update(f"A{value.dtype.kind}{value.shape}".encode())
         # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
-        update((value + 0 if sys.byteorder == "little" else (value + 0).byteswap()).tobytes())
+        numbers = np.ascontiguousarray(value + 0)
+        update(numbers.data if sys.byteorder == "little" else numbers.byteswap().data)
     else:
         _feed_rare(update, value, kind)
 

@@ -89,7 +89,7 @@ class LinkedGraphs:
         closed = np.isinf(run_value)
         run_value[closed] = 0.0
         if (flat < 0).any():
-            closed |= np.concatenate([flat[:size] < 0 for size in np.diff(starts).tolist()])
+            closed |= flat[np.arange(len(closed)) - starts[:-1].repeat(active)] < 0
         return cls(limits, run_value, run_consumption, enter_value, enter_consumption, closed, flat, order, starts)
 
     @property

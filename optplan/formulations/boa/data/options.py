@@ -150,11 +150,8 @@ class Options:
     def labels(self) -> tuple[str, ...]:
         """(K,) Names of the pairs: the width, with the type in front where there are several."""
         if len(self.gpu_types) == 1:
-            return tuple(str(width) for width in self.widths.tolist())
-        return tuple(
-            f"{self.gpu_types[group]}.{width}"
-            for group, width in zip(self.group.tolist(), self.widths.tolist(), strict=True)
-        )
+            return tuple(map(str, self.widths.tolist()))
+        return tuple(f"{name}.{width}" for name, own in self._of_types.items() for width in self.widths[own].tolist())
 
     @cached_property
     def changes_cost(self) -> bool:

@@ -39,16 +39,19 @@ def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str
     """
     found: dict[str, float] = {}
     stays = list_stays(instance, solution)
+    crowds: dict[tuple[str, bool], Crowd] = {}
     known: dict[tuple[str, bool], Demand] = {}
     for name in dict.fromkeys([*(name for name, *_ in name_figures(instance)), *figures]):
         figure, _, gpu_type = name.partition(".")
         steady = figure.startswith(STEADY)
+        key = gpu_type, steady
         if gpu_type and gpu_type not in instance.gpu_types:
             continue
-        if (gpu_type, steady) not in known:
+        if key not in known:
             some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
-            known[gpu_type, steady] = recur(gather_crowd(instance, some, steady=steady))
-        value = read_figure(known[gpu_type, steady], figure.removeprefix(STEADY))
+            crowds[key] = gather_crowd(instance, some, steady=steady, of=crowds.get(("", steady)))
+            known[key] = recur(crowds[key])
+        value = read_figure(known[key], figure.removeprefix(STEADY))
         if value is not None:
             found[name] = value
     return found

@@ -163,10 +163,11 @@ def has_patterns(instance: BoaInstance) -> bool:
     return any(job_class.arrivals is not None for job_class in instance.classes.values())
 
 
-def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> Crowd:
+def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool, of: Crowd | None = None) -> Crowd:
     """Count the jobs that hold so many GPUs, at each hour of the day or, where arrivals are steady, at any time.
 
-    A class without a pattern arrives steadily; ``steady`` leaves all patterns out.
+    A class without a pattern arrives steadily; ``steady`` leaves all patterns out. Where the stays are some ``of`` a
+    crowd, no more cells matter than of that.
     """
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
@@ -183,7 +184,7 @@ def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> C
             ends = times[:, None] - stay.begins_h
             span = _sum_rates(pattern.relative, ends) - _sum_rates(pattern.relative, ends - stay.lasts_h)
             repeat[own], jobs[:, own] = pattern.repeat, rate[own] * np.maximum(span, 0.0)
-    return _merge(gpus, repeat, jobs)
+    return _merge(gpus, repeat, jobs, None if of is None or of.unit > 1 else of.size - 1)
 
 
 def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:
@@ -195,15 +196,15 @@ def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:
     return summed
 
 
-def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> Crowd:
-    """Put jobs that hold as many GPUs together.
+def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray, size: int | None) -> Crowd:
+    """Put jobs that hold as many GPUs together, of which ``size`` GPUs matter; as many as are found where it is None.
 
     A real width counts as the whole ones next to it, in shares that keep the mean. In cells of several GPUs there are
     fewer jobs of whole cells, and so much always in use, that mean and variance are kept: with as many jobs as that
     needs, nobody sees more of the distribution.
     """
     gpus, repeat, jobs = _sum_equal(gpus, repeat, jobs)
-    size = _count_gpus(gpus, repeat, jobs)
+    size = _count_gpus(gpus, repeat, jobs) if size is None else size
     unit = max(1, -(-size // _MOST_CELLS))
     if unit == 1 and not (gpus % 1.0).any():
         kept = (gpus > 0) & (jobs > 0).any(axis=0)

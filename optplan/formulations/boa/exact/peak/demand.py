@@ -41,12 +41,14 @@ def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence
     if not np.isfinite(all_steady.always).all() or all_steady.always.max() + all_steady.size > _MOST_CELLS:
         return {}
     told: dict[str, float] = {}
-    known: dict[tuple[str, bool], Demand] = {("", True): transform(all_steady)}
+    crowds, known = {("", True): all_steady}, {("", True): transform(all_steady)}
     for name, figure, steady, gpu_type in name_figures(instance, over):
-        if (gpu_type, steady) not in known:
+        key = gpu_type, steady
+        if key not in known:
             some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
-            known[gpu_type, steady] = transform(gather_crowd(instance, some, steady=steady))
-        told[name] = read_figure(known[gpu_type, steady], figure) or 0.0
+            crowds[key] = gather_crowd(instance, some, steady=steady, of=crowds.get(("", steady)))
+            known[key] = transform(crowds[key])
+        told[name] = read_figure(known[key], figure) or 0.0
     return told
 
 
