@@ -32,9 +32,8 @@ def least_path(graph: PathCosts, prices: FloatArray) -> float:
     run = np.ascontiguousarray(graph.run_value), np.ascontiguousarray(graph.run_consumption)
     group = np.ascontiguousarray(graph.group, dtype=np.intp)
     room, entry = np.empty((2, nodes)), np.empty((groups + 1, max(nodes, groups)))
-    return find_least_path(
-        np.ascontiguousarray(prices, dtype=np.float64), *run, enter_value, enter_use, group, room, entry
-    )
+    prices = np.ascontiguousarray(prices, dtype=np.float64)
+    return find_least_path(prices, *run, enter_value, enter_use, group, room, entry)
 
 
 def least_within(

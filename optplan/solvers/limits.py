@@ -39,7 +39,7 @@ def is_lost(bound: float, worth: float) -> bool:
 def is_within(consumption: float | NDArray[np.float64], limit: float | NDArray[np.float64]) -> bool:
     """Whether total consumptions keep their limits, the rounding of the sums included."""
     within = consumption <= limit * (1.0 + LIMIT_TOLERANCE + 0.75 * ROUNDING)
-    return within if isinstance(within, bool) else bool(np.all(within))
+    return bool(within if isinstance(within, bool) else np.all(within))
 
 
 def count_digits(number: float, other: float) -> int:

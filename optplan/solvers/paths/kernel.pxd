@@ -11,7 +11,7 @@ cdef class LayeredCosts:
     cdef Py_ssize_t nodes, groups, size, limits
     cdef bint once
     cdef double[::1] run
-    cdef double[:, ::1] enter, reached, least
+    cdef double[:, ::1] enter, reached, least, onwards
     cdef unsigned char[::1] some_closed
 
     @cython.locals(endless=double, k=Py_ssize_t, limit=Py_ssize_t, weight=double)
@@ -35,16 +35,15 @@ cdef class LayeredCosts:
     @cython.locals(node=Py_ssize_t)
     cdef Py_ssize_t find_cheapest(self, Py_ssize_t layer, Py_ssize_t group) noexcept nogil
 
-    @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
-        f=Py_ssize_t, best=double)
+    @cython.locals(position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t)
     cpdef void find_costs_through(self, const double[::1] multipliers, double[:, ::1] through) noexcept
 
     @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
         f=Py_ssize_t, best=double)
     cpdef void find_completion_bounds(self, const double[::1] multipliers, double[:, ::1] rest, double[:, ::1] onwards) noexcept
 
-    @cython.locals(asked=Py_ssize_t, position=Py_ssize_t, limit=Py_ssize_t, total=double, left=Py_ssize_t,
-        node=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t, step=double)
+    @cython.locals(asked=Py_ssize_t, position=Py_ssize_t, limit=Py_ssize_t, used=double, left=Py_ssize_t, comes=bint,
+        node=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t)
     cpdef void add_up_paths(self, const Py_ssize_t[::1] positions, const int[:, ::1] nodes, double[::1] total_value,
         double[:, ::1] total_consumption) noexcept
 

@@ -54,6 +54,7 @@ class LayeredCosts:
         #: Room to work in.
         self.run, self.enter = np.empty(self.nodes), np.empty((self.groups, self.nodes))
         self.reached, self.least = np.empty((layers, self.nodes)), np.empty((layers, self.groups))
+        self.onwards = np.empty((value.shape[0], self.groups))
 
     def weigh_nodes(self, out: Floats, row: int, multipliers: Floats, value_weight: float) -> None:
         """Write what each node of a row costs into ``out`` (K,): infinite where it is closed."""
@@ -143,28 +144,15 @@ class LayeredCosts:
 
     def find_cheapest(self, layer: int, group: int) -> int:
         """Return the first node of a group that costs as little as any of it."""
-        node = group * self.size
+        node: int = group * self.size
         while node < group * self.size + self.size - 1 and self.reached[layer, node] != self.least[layer, group]:
             node += 1
         return node
 
     def find_costs_through(self, multipliers: Floats, through: Floats) -> None:
         """Write the least cost of a path through each node into ``through`` (N, K), under multipliers (L,)."""
-        endless = 1e300 * 1e300
+        self.find_completion_bounds(multipliers, through, self.onwards)
         for position in range(self.lengths.shape[0]):
-            for j in range(self.lengths[position] - 1, -1, -1):
-                row = self.starts[j] + position
-                self.weigh_nodes(through[row], row, multipliers, 1.0)
-                if j + 1 == self.lengths[position]:
-                    continue
-                after = self.starts[j + 1] + position
-                self.weigh_entries(self.enter, position if self.once else after, multipliers, 1.0)
-                for f in range(self.groups):
-                    best = endless
-                    for k in range(self.nodes):
-                        best = min(best, through[after, k] + self.enter[f, k])
-                    for k in range(f * self.size, f * self.size + self.size):
-                        through[row, k] += min(through[after, k], best)
             for j in range(self.lengths[position]):
                 row = self.starts[j] + position
                 if j == 0 or not self.once:
@@ -211,29 +199,18 @@ class LayeredCosts:
         ``nodes`` (P, E) are places in the graphs at ``positions`` (P,), ignored beyond a graph's last layer.
         """
         for asked in range(positions.shape[0]):
-            position = positions[asked]
-            for limit in range(-1, self.limits):
-                total = 0.0
-                left = nodes[asked, 0]
-                for j in range(self.lengths[position]):
-                    node = nodes[asked, j]
-                    row = self.starts[j] + position
-                    at = position if self.once else row
-                    f = left // self.size
-                    if limit < 0:
-                        step = self.value[row, node]
-                        if j == 0 or node != left:
-                            step += self.enter_value[at, f, node]
-                    else:
-                        step = self.consumption[limit, row, node]
-                        if j == 0 or node != left:
-                            step += self.enter_consumption[limit, at, f, node]
-                    total += step
-                    left = node
-                if limit < 0:
-                    total_value[asked] = total
-                else:
-                    total_consumption[asked, limit] = total
+            position, left = positions[asked], -1
+            total_value[asked] = 0.0
+            total_consumption[asked, :] = 0.0
+            for j in range(self.lengths[position]):
+                node, row = nodes[asked, j], self.starts[j] + position
+                at, f = position if self.once else row, (node if j == 0 else left) // self.size
+                comes = node != left
+                total_value[asked] += self.value[row, node] + (self.enter_value[at, f, node] if comes else 0.0)
+                for limit in range(self.limits):
+                    used = self.enter_consumption[limit, at, f, node] if comes else 0.0
+                    total_consumption[asked, limit] += self.consumption[limit, row, node] + used
+                left = node
 
 
 def dominates(entries: Floats, one: int, other: int) -> bool:

@@ -40,8 +40,7 @@ cdef class RunGraphs:
 
     @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, origin=Py_ssize_t,
         end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double,
-        need=double, f=Py_ssize_t, cut=bint, changed=bint,
-        before=bint)
+        need=double, f=Py_ssize_t, cut=bint, changed=bint, before=bint)
     cdef bint find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
 
     @cython.locals(endless=double, origin=Py_ssize_t, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, c=Py_ssize_t,

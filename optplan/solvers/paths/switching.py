@@ -75,7 +75,7 @@ class LinkedGraphs:
         columns = _place_nodes([graphs[graph] for graph in order.tolist()])
         stack = _Stack(columns.reshape(len(graphs), -1), starts, order.size, columns.shape[1])
         per_layer = any(_enters_by_layer(graph) for graph in graphs)
-        run_value = stack.rows()
+        run_value = np.zeros((int(starts[-1]), columns[0].size))
         run_consumption = np.zeros((limits.size, *run_value.shape))
         enter_value = stack.entries(per_layer=per_layer)
         enter_consumption = np.zeros((limits.size, *enter_value.shape))
@@ -85,8 +85,7 @@ class LinkedGraphs:
             for limit in range(limits.size):
                 stack.fill(run_consumption[limit], position, graph.run_consumption[limit])
                 stack.fill_entries(enter_consumption[limit], position, graph.enter_consumption[limit])
-        flat = stack.columns
-        closed = np.isinf(run_value)
+        flat, closed = stack.columns, np.isinf(run_value)
         run_value[closed] = 0.0
         if (flat < 0).any():
             closed |= flat[np.arange(len(closed)) - starts[:-1].repeat(active)] < 0
@@ -221,9 +220,6 @@ class _Stack:
     starts: IntArray
     num_graphs: int
     num_groups: int
-
-    def rows(self) -> FloatArray:
-        return np.zeros((int(self.starts[-1]), self.columns.shape[1]))
 
     def entries(self, *, per_layer: bool) -> FloatArray:
         rows = int(self.starts[-1]) if per_layer else self.num_graphs

@@ -69,11 +69,10 @@ def count_types(instance: BoaInstance) -> FloatArray:
 
 def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
     """Return what an hour of one job an hour costs on each option of its class."""
-    options, counts = instance.options(name), instance.options(name).price[None]
+    options, known = instance.options(name), list(instance.gpu_types)
+    counts = options.price[None]
     if instance.quotas:
-        known = list(instance.gpu_types)
-        types = np.array([known.index(gpu_type) for gpu_type in options.gpu_types])
-        counts = count_types(instance)[:, types[options.group]]
+        counts = count_types(instance)[:, [known.index(gpu_type) for gpu_type in options.gpu_types]][:, options.group]
     own_s = SECONDS_PER_HOUR / instance.classes[name].arrival_rate_per_hour * options.wall
     return OptionCosts(
         seconds=seconds_per_hour(instance, name) * options.wall,

@@ -7,8 +7,6 @@ apart.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
@@ -69,22 +67,15 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     for name, job_class in instance.classes.items():
         for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
             types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
-            ends_h, held_h = ([0.0, *part_h.cumsum().tolist()] for part_h in (times.total_h, times.held_h))
-            phases = list(pairwise([*times.change.nonzero()[0].tolist(), branch.widths.size]))
-            for gpu_type in sorted(set(types)):
-                own = [(first, end) for first, end in phases if types[first] == gpu_type]
-                lasts_h = np.array([ends_h[end] - ends_h[first] for first, end in own])
-                stays.append(
-                    Stay(
-                        job_class=name,
-                        gpu_type=gpu_type,
-                        gpus=times.paid[[first for first, _ in own]],
-                        rate_per_hour=job_class.arrival_rate_per_hour * branch.fraction,
-                        begins_h=np.array([ends_h[first] for first, _ in own]),
-                        lasts_h=lasts_h,
-                        held=np.array([held_h[end] - held_h[first] for first, end in own]) / lasts_h,
-                    )
-                )
+            ends_h, held_h = (np.append(0.0, part_h.cumsum()) for part_h in (times.total_h, times.held_h))
+            bounds = np.append(times.change.nonzero()[0], branch.widths.size)
+            phases = [types[first] for first in bounds[:-1].tolist()]
+            rate = job_class.arrival_rate_per_hour * branch.fraction
+            for gpu_type in sorted(set(phases)):
+                own = np.array([number for number, holds in enumerate(phases) if holds == gpu_type])
+                firsts, ends = bounds[own], bounds[own + 1]
+                lasts_h, held = ends_h[ends] - ends_h[firsts], held_h[ends] - held_h[firsts]
+                stays.append(Stay(name, gpu_type, times.paid[firsts], rate, ends_h[firsts], lasts_h, held / lasts_h))
     return stays
 
 

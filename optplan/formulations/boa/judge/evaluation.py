@@ -97,9 +97,8 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     given = {limit: used for limit, used in consumption.items() if limit != BUDGET or instance.budget is not None}
     checks += [_check_limit(instance, limit, used) for limit, used in given.items()]
     checks += [_check_floor(name, floor, running_on[name]) for name, floor in instance.floors.items()]
-    for name, floor in instance.floors.items():  # what runs beyond the floor counts no more
-        limit = f"{FLOOR}{name}"
-        consumption[limit] = max(floor, instance.count_limit(limit, running_on[name]))
+    for limit, name in ((f"{FLOOR}{name}", name) for name in instance.floors):  # what runs beyond it counts no more
+        consumption[limit] = max(instance.floors[name], instance.count_limit(limit, running_on[name]))
     if instance.most_gpus is not None:
         checks.append(_check_peak(instance, solution, instance.most_gpus))
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
@@ -221,14 +220,9 @@ def _check_shape(instance: BoaInstance, solution: BoaSolution) -> list[Check]:
 
 def _check_fractions(name: str, branches: tuple[Branch, ...]) -> Check:
     total = float(sum(branch.fraction for branch in branches))
+    message, holds = "the fractions of a class's branches must add up to one", abs(total - 1.0) <= TOLERANCE
     return Check(
-        family="fraction-sum",
-        index=name,
-        left=total,
-        right=1.0,
-        tolerance=TOLERANCE,
-        holds=abs(total - 1.0) <= TOLERANCE,
-        message="the fractions of a class's branches must add up to one",
+        family="fraction-sum", index=name, left=total, right=1.0, tolerance=TOLERANCE, holds=holds, message=message
     )
 
 
@@ -247,8 +241,7 @@ def _check_row(instance: BoaInstance, name: str, index: str, branch: Branch) -> 
 def _check_types(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
     known = instance.options(name).gpu_types
     named = branch.gpu_types if branch.gpu_types is not None else ("",) if len(instance.gpu_types) > 1 else known[:1]
-    unknown = set(named) - set(known)
-    wrong = [gpu_type for gpu_type in named if gpu_type in unknown] if unknown else []
+    wrong = [gpu_type for gpu_type in named if gpu_type not in known] if set(named) - set(known) else []
     message = f"every GPU type must be one on which the class can run ({', '.join(known)})"
     return Check.exactly("gpu-type", message, holds=not wrong, sides=(len(wrong), 0), index=index)
 
@@ -296,19 +289,12 @@ def _takes_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
 
 def _check_peak(instance: BoaInstance, solution: BoaSolution, limit: PeakLimit) -> Check:
     over, most = find_demand(instance, solution).over(limit.gpus), 1.0 - limit.probability
-    return Check(
-        family="most-gpus",
-        left=over,
-        right=most,
-        tolerance=TOLERANCE,
-        holds=over <= most + TOLERANCE,
-        message=f"the share of the time with more than {limit.gpus:g} GPUs in use must not exceed the rest",
-    )
+    message = f"the share of the time with more than {limit.gpus:g} GPUs in use must not exceed the rest"
+    return _check_most("most-gpus", over, most, TOLERANCE, message)
 
 
 def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
     amount = instance.budget_amount() if limit == BUDGET else instance.further_limits[limit]
-    tolerance = (TOLERANCE + ROUNDING) * amount
     if limit.startswith(DUE):
         what, whose = "mean completion time", f"the due date of {limit.removeprefix(DUE)}"
     else:
@@ -316,26 +302,17 @@ def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
         what = f"{counted}, running and rescaling,"
         what = "what is paid, committed GPUs at all hours," if instance.commits and limit == BUDGET else what
         whose = "the budget" if limit == BUDGET else f"the quota of {limit.removeprefix(QUOTA)}"
-    return Check(
-        family=limit,
-        left=used,
-        right=amount,
-        tolerance=tolerance,
-        holds=used <= amount * (1 + TOLERANCE + ROUNDING),
-        message=f"{what} must not exceed {whose}",
-    )
+    return _check_most(limit, used, amount, (TOLERANCE + ROUNDING) * amount, f"{what} must not exceed {whose}")
 
 
 def _check_floor(name: str, floor: float, running: float) -> Check:
-    tolerance = (TOLERANCE + ROUNDING) * floor
-    return Check(
-        family=f"{FLOOR}{name}",
-        left=floor,
-        right=running,
-        tolerance=tolerance,
-        holds=floor <= running + tolerance,
-        message=f"the floor of {name} must not exceed the time-average GPUs on which its jobs run",
-    )
+    message = f"the floor of {name} must not exceed the time-average GPUs on which its jobs run"
+    return _check_most(f"{FLOOR}{name}", floor, running, (TOLERANCE + ROUNDING) * floor, message)
+
+
+def _check_most(family: str, left: float, right: float, tolerance: float, message: str) -> Check:
+    holds = left <= right + tolerance
+    return Check(family=family, left=left, right=right, tolerance=tolerance, holds=holds, message=message)
 
 
 @keep_latest

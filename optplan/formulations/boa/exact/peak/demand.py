@@ -75,7 +75,7 @@ def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
     changed[1:] = branch.widths[1:] != branch.widths[:-1]
     present = {options.gpu_types[0]} if branch.gpu_types is None else set(branch.gpu_types)
     if len(present) == 1:
-        kinds = np.full(branch.widths.size, options.gpu_types.index(*present))
+        kinds = np.full(branch.widths.size, options.gpu_types.index(next(iter(present))))
     else:
         kinds = np.array([options.gpu_types.index(each) for each in branch.gpu_types or ()])
         changed[1:] |= kinds[1:] != kinds[:-1]
@@ -83,7 +83,8 @@ def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
         hours, wall, held = _follow_real(instance, name, kinds, branch)
     else:
         columns = options.find(branch.gpu_types, branch.widths)
-        hours = job_class.epoch_size_gpu_hours / _speeds_at(options.speeds, columns)
+        rows = np.arange(columns.size) if len(options.speeds) > 1 else 0
+        hours = job_class.epoch_size_gpu_hours / options.speeds[rows, columns]
         hours += changed * options.pause_h[columns]
         if len(present) > 1:
             hours[1:] += changed[1:] * options.change_h[kinds[:-1], columns[1:]]
@@ -98,11 +99,6 @@ def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
         rate = job_class.arrival_rate_per_hour * branch.fraction
         stays.append(Stay(name, gpu_type, paid, rate, begins_h[own], lasts_h[own], held_h[own] / lasts_h[own]))
     return stays
-
-
-def _speeds_at(speeds: FloatArray, columns: IntArray) -> FloatArray:
-    picked: FloatArray = speeds[np.arange(columns.size) if len(speeds) > 1 else 0, columns]
-    return picked
 
 
 def _follow_real(
@@ -131,7 +127,7 @@ def transform(crowd: Crowd) -> Demand:
     """Compute the chances (H, N) of a crowd by the fast Fourier transform."""
     single, cells = crowd.repeat == 0.0, crowd.cells.astype(int)
     jobs = np.zeros((len(crowd.jobs), crowd.size))
-    np.add.at(jobs, (slice(None), cells[single] % crowd.size), crowd.jobs[:, single])
+    np.add.at(jobs.T, cells[single] % crowd.size, crowd.jobs.T[single])
     logarithm = np.fft.rfft(jobs, axis=1) - jobs.sum(axis=1, keepdims=True)
     half = np.arange(crowd.size // 2 + 1)
     for place in np.flatnonzero(~single).tolist():
