@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -327,12 +328,17 @@ def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound me
         update(repr(value).encode())
     elif kind is int:
         update(b"N" + struct.pack("<d", float(value)))
+    elif isinstance(value, np.ndarray):
+        update(f"A{value.dtype.kind}{value.shape}".encode())
+        # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
+        numbers = np.ascontiguousarray(value + 0)
+        update(numbers.data if sys.byteorder == "little" else numbers.byteswap().data)
     else:
         _feed_rare(update, value, kind)
 
 
 def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
-    """Feed a record, an array, or what is of a type that derives from a built-in one."""
+    """Feed a record, or what is of a type that derives from a built-in one."""
     if issubclass(kind, FrozenModel):
         heading, fields = _list_fields(kind)
         update(heading)
@@ -346,10 +352,6 @@ def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - h
     match value:
         case float():
             update(b"N" + struct.pack("<d", value + 0.0))
-        case np.ndarray():
-            update(f"A{value.dtype.kind}{value.shape}".encode())
-            # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
-            update(np.ascontiguousarray((value + 0).astype(value.dtype.newbyteorder("<"), copy=False)).data)
         case int():
             update(b"N" + struct.pack("<d", float(value)))
         case Mapping():

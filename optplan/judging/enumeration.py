@@ -25,10 +25,15 @@ _TOO_MANY = "the allowance leaves more plans than are listed"
 
 def least_path(graph: PathCosts, prices: FloatArray) -> float:
     """Return the least cost of a graph's paths at prices (1 + L,) of value and consumptions."""
-    run, enter = graph.weighted(prices[1:], value=float(prices[0]))
+    enter_value, enter_use = graph.enter_value, graph.enter_consumption
+    if enter_value.strides[1] == enter_use.strides[2] == 0:  # the same in all layers
+        enter_value, enter_use = enter_value[:, :1], enter_use[:, :, :1]
+    nodes, groups = graph.group.size, len(enter_value)
+    run = np.ascontiguousarray(graph.run_value), np.ascontiguousarray(graph.run_consumption)
     group = np.ascontiguousarray(graph.group, dtype=np.intp)
-    best, least = np.empty(group.size), np.empty(len(enter))
-    return find_least_path(np.ascontiguousarray(run), enter, group, best, least)
+    room, entry = np.empty((2, nodes)), np.empty((groups + 1, max(nodes, groups)))
+    prices = np.ascontiguousarray(prices, dtype=np.float64)
+    return find_least_path(prices, *run, enter_value, enter_use, group, room, entry)
 
 
 def least_within(

@@ -1,10 +1,11 @@
 # The types with which Cython compiles loops.py.
 cimport cython
 
-@cython.locals(endless=double, nodes=Py_ssize_t, groups=Py_ssize_t, layer=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t,
-    low=double, found=double)
-cpdef double find_least_path(const double[:, ::1] run, const double[:, :, :] enter, const Py_ssize_t[::1] group,
-    double[::1] best, double[::1] least) noexcept
+@cython.locals(endless=double, nodes=Py_ssize_t, groups=Py_ssize_t, limits=Py_ssize_t, layer=Py_ssize_t, k=Py_ssize_t,
+    f=Py_ssize_t, limit=Py_ssize_t, price=double, low=double, found=double)
+cpdef double find_least_path(const double[::1] prices, const double[:, ::1] run_value, const double[:, :, ::1] run_use,
+    const double[:, :, :] enter_value, const double[:, :, :, :] enter_use, const Py_ssize_t[::1] group,
+    double[:, ::1] room, double[:, ::1] entry) noexcept
 
 @cython.locals(endless=double, kept=Py_ssize_t, begin=Py_ssize_t, total=Py_ssize_t, old=Py_ssize_t, steps=Py_ssize_t,
     own=Py_ssize_t, least=double, step=Py_ssize_t, count=Py_ssize_t, of_group=bint, place=Py_ssize_t, at=double,

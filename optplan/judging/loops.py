@@ -21,34 +21,57 @@ Places = NDArray[np.intp]
 _COMPARED_AT_ONCE = 1 << 18
 
 
-def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, least: Floats) -> float:
-    """Return the least cost of a path, layer by layer.
+def find_least_path(
+    prices: Floats,
+    run_value: Floats,
+    run_use: Floats,
+    enter_value: Floats,
+    enter_use: Floats,
+    group: Places,
+    room: Floats,
+    entry: Floats,
+) -> float:
+    """Return the least cost of a path, layer by layer, at prices (1 + L,) of value and consumptions.
 
-    Being at a node costs ``run`` (E, K), coming to it from a group ``enter`` (F, E, K); ``best`` (K,) and ``least``
-    (F,) are room to work in.
+    Being at a node takes (E, K) and (L, E, K), coming to it from a group (F, E, K) and (L, F, E, K), or (F, 1, K) and
+    (L, F, 1, K) in every layer; ``room`` (2, K) and ``entry`` (F + 1, K) are to work in.
     """
     endless = 1e300 * 1e300
-    nodes, groups = run.shape[1], enter.shape[0]
-    for layer in range(run.shape[0]):
+    nodes, groups, limits = run_value.shape[1], enter_value.shape[0], run_use.shape[0]
+    for layer in range(run_value.shape[0]):
+        for k in range(nodes):
+            room[1, k] = prices[0] * run_value[layer, k]
+        for limit in range(limits):
+            price = prices[1 + limit]
+            for k in range(nodes):
+                room[1, k] += price * run_use[limit, layer, k]
+        if layer < enter_value.shape[1]:
+            for f in range(groups):
+                for k in range(nodes):
+                    entry[f, k] = prices[0] * enter_value[f, layer, k]
+                for limit in range(limits):
+                    price = prices[1 + limit]
+                    for k in range(nodes):
+                        entry[f, k] += price * enter_use[limit, f, layer, k]
         if layer == 0:
             for k in range(nodes):
-                best[k] = run[0, k] + enter[group[k], 0, k]
+                room[0, k] = entry[group[k], k]
         else:
             for f in range(groups):
-                low = least[f]
+                low = entry[groups, f]
                 for k in range(nodes):
-                    best[k] = min(best[k], low + enter[f, layer, k])
-            for k in range(nodes):
-                best[k] += run[layer, k]
+                    room[0, k] = min(room[0, k], low + entry[f, k])
+        for k in range(nodes):
+            room[0, k] += room[1, k]
         for f in range(groups):
             low = endless
             for k in range(nodes):
                 if group[k] == f:
-                    low = min(low, best[k])
-            least[f] = low
+                    low = min(low, room[0, k])
+            entry[groups, f] = low
     found = endless
     for f in range(groups):
-        found = min(found, least[f])
+        found = min(found, entry[groups, f])
     return found
 
 

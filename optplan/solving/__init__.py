@@ -194,7 +194,8 @@ def _add_range(
     if not formulation.declares("find_range") or result.termination is Termination.INTERRUPTED:
         return result
     try:
-        return result.replace(range=formulation.find_range(instance, result, time_limit_s=time_limit_s))
+        found = formulation.find_range(instance, result, time_limit_s=time_limit_s)
+        return result if found is None else result.replace(range=found)
     except UnsupportedError as error:
         return result.replace(warnings=(*result.warnings, str(error)))
 

@@ -98,6 +98,10 @@ class SpeedupCurve(FrozenModel):
     def error_factors(self, widths: IntArray, reference_width: int) -> FloatArray | None:
         """Return (widths,) 1 + error at each width; None where no error is stated."""
 
+    def is_exact_at(self, widths: IntArray, reference_width: int) -> bool:
+        """Whether nothing says that the speedup may be another one at any of the widths."""
+        return self.error_factors(widths, reference_width) is None and Evidence.ASSUMED not in self.evidence_at(widths)
+
     def band_at(self, widths: IntArray, reference_width: int) -> tuple[FloatArray, FloatArray]:
         """Return between which speedups the true one lies in 9 of 10 cases, low and high, each shaped as by ``at``.
 
@@ -209,13 +213,16 @@ class TableSpeedup(SpeedupCurve):
         DataError
             When a width is not in the table: nothing is interpolated or extended.
         """
+        table = self.speedup if self.speedup.ndim == 2 else self.speedup[None]
+        if widths is self.gpus:
+            return table
         wanted = np.asarray(widths)
-        columns = np.minimum(np.searchsorted(self.gpus, wanted), self.gpus.size - 1)
+        columns = np.minimum(self.gpus.searchsorted(wanted), self.gpus.size - 1)
         unknown = np.flatnonzero(self.gpus[columns] != wanted)
         if unknown.size:
             problem = f"{wanted[unknown[0]]} GPUs are not in the table of speedups, which has {list_widths(self.gpus)}"
             raise DataError("widths", problem, "measure the speedup at that width, or choose one of the table's")
-        return np.atleast_2d(self.speedup)[:, columns]
+        return table[:, columns]
 
     def known_widths(self) -> IntArray:
         """Return the table's widths."""

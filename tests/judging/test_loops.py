@@ -39,7 +39,10 @@ def find_least(module: ModuleType, seed: int) -> tuple[float, float]:
     """Return what the loops say of a small random graph, and the least of all its paths."""
     random = np.random.default_rng(seed)
     layers, nodes, groups = (int(random.integers(1, most)) for most in (5, 5, 4))
-    run, enter = random.uniform(0.0, 5.0, (layers, nodes)), random.uniform(0.0, 2.0, (groups, layers, nodes))
+    limits, given = int(random.integers(0, 3)), int(random.choice([1, layers]))  # 1: entering is the same in all layers
+    runs = random.uniform(0.0, 5.0, (1 + limits, layers, nodes))
+    entries, prices = random.uniform(0.0, 2.0, (1 + limits, groups, given, nodes)), random.uniform(0.0, 2.0, 1 + limits)
+    run, enter = np.tensordot(prices, runs, 1), np.tensordot(prices, entries, 1).repeat(layers // given, axis=1)
     group = np.sort(random.integers(0, groups, nodes)).astype(np.intp)
     costs = []
     for path in product(range(nodes), repeat=layers):
@@ -47,7 +50,8 @@ def find_least(module: ModuleType, seed: int) -> tuple[float, float]:
         for layer, (left, node) in enumerate(pairwise(path), start=1):
             cost += run[layer, node] + (enter[group[left], layer, node] if node != left else 0.0)
         costs.append(cost)
-    return module.find_least_path(run, enter, group, np.empty(nodes), np.empty(groups)), min(costs)
+    room = np.empty((2, nodes)), np.empty((groups + 1, max(nodes, groups)))
+    return module.find_least_path(prices, runs[0], runs[1:], entries[0], entries[1:], group, *room), min(costs)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -149,11 +149,7 @@ def find_least_consumption(family: GraphFamily) -> PathBatch:
     strict = family.best_paths(np.array([PROHIBITIVE]))
     # Equal consumptions differ by rounding once they are sums, so ties are settled by a second, finite multiplier:
     # it gives up at most END_TOLERANCE of the consumption. A consumption of exactly zero has no rounding.
-    blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
-    if not blurred.size:
-        return strict
-    multipliers = strict.value[blurred] / (END_TOLERANCE * strict.used[blurred])
-    return _replace(strict, blurred, family.best_paths(multipliers[:, None], blurred))
+    return _settle_ties(family, strict, 1.0 / END_TOLERANCE)
 
 
 def find_least_value(family: GraphFamily) -> tuple[PathBatch, float]:
@@ -162,11 +158,17 @@ def find_least_value(family: GraphFamily) -> tuple[PathBatch, float]:
     The least is the sum of the least values themselves.
     """
     strict = family.best_paths(np.array([1.0 / PROHIBITIVE]))
+    return _settle_ties(family, strict, ROUNDING), strict.total_value
+
+
+def _settle_ties(family: GraphFamily, strict: PathBatch, share: float) -> PathBatch:
+    """Return the paths that are best where all of a strict one's consumption counts a share of its value."""
     blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
     if not blurred.size:
-        return strict, strict.total_value
-    multipliers = ROUNDING * strict.value[blurred] / strict.used[blurred]
-    return _replace(strict, blurred, family.best_paths(multipliers[:, None], blurred)), strict.total_value
+        return strict
+    multipliers, source = share * strict.value[blurred] / strict.used[blurred], np.arange(strict.value.size)
+    source[blurred] = source.size + np.arange(blurred.size)
+    return join_batches([strict, family.best_paths(multipliers[:, None], blurred)]).take(source)
 
 
 def join_batches(batches: Sequence[PathBatch]) -> PathBatch:
@@ -180,13 +182,6 @@ def join_batches(batches: Sequence[PathBatch]) -> PathBatch:
         np.concatenate([batch.consumption for batch in batches]),
         np.concatenate(payloads),
     )
-
-
-def _replace(batch: PathBatch, positions: IntArray, other: PathBatch) -> PathBatch:
-    """Return ``batch`` with the paths at ``positions`` replaced by those of ``other``."""
-    source = np.arange(batch.value.size)
-    source[positions] = batch.value.size + np.arange(positions.size)
-    return join_batches([batch, other]).take(source)
 
 
 @dataclass(frozen=True, eq=False)

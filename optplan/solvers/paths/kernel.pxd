@@ -10,10 +10,8 @@ cdef class LayeredCosts:
     cdef const Py_ssize_t[::1] starts, lengths
     cdef Py_ssize_t nodes, groups, size, limits
     cdef bint once
-    cdef double[::1] run, reach, least
-    cdef double[:, ::1] enter
-    cdef int[::1] cheapest
-    cdef int[:, ::1] source
+    cdef double[::1] run
+    cdef double[:, ::1] enter, reached, least, onwards
     cdef unsigned char[::1] some_closed
 
     @cython.locals(endless=double, k=Py_ssize_t, limit=Py_ssize_t, weight=double)
@@ -24,27 +22,28 @@ cdef class LayeredCosts:
     cdef void weigh_entries(self, double[:, ::1] out, Py_ssize_t row, const double[::1] multipliers,
         double value_weight) noexcept nogil
 
-    @cython.locals(endless=double, run=double[::1], enter=double[:, ::1], reach=double[::1], least=double[::1],
-        cheapest=int[::1], source=int[:, ::1], size=Py_ssize_t, groups=Py_ssize_t, asked=Py_ssize_t,
-        position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t, best=double, coming=double,
-        better=bint, origin=int)
+    @cython.locals(run=double[::1], enter=double[:, ::1], reached=double[:, ::1], least=double[:, ::1],
+        weights="const double[::1]", size=Py_ssize_t, groups=Py_ssize_t, asked=Py_ssize_t, position=Py_ssize_t,
+        layers=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t, best=double, left=Py_ssize_t, node=Py_ssize_t)
     cpdef void find_best_nodes(self, const Py_ssize_t[::1] positions, const double[:, ::1] multipliers,
         double value_weight, int[:, ::1] nodes) noexcept
 
-    @cython.locals(reach=double[::1], f=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, one=double, two=double,
-        three=double, four=double, k=Py_ssize_t, origin=int)
-    cdef void find_least(self) noexcept nogil
+    @cython.locals(reached=double[:, ::1], f=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, one=double, two=double,
+        three=double, four=double, k=Py_ssize_t)
+    cdef void find_least(self, Py_ssize_t layer) noexcept nogil
 
-    @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
-        f=Py_ssize_t, best=double)
+    @cython.locals(node=Py_ssize_t)
+    cdef Py_ssize_t find_cheapest(self, Py_ssize_t layer, Py_ssize_t group) noexcept nogil
+
+    @cython.locals(position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t)
     cpdef void find_costs_through(self, const double[::1] multipliers, double[:, ::1] through) noexcept
 
     @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
         f=Py_ssize_t, best=double)
     cpdef void find_completion_bounds(self, const double[::1] multipliers, double[:, ::1] rest, double[:, ::1] onwards) noexcept
 
-    @cython.locals(asked=Py_ssize_t, position=Py_ssize_t, limit=Py_ssize_t, total=double, left=Py_ssize_t,
-        node=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t, step=double)
+    @cython.locals(asked=Py_ssize_t, position=Py_ssize_t, limit=Py_ssize_t, used=double, left=Py_ssize_t, comes=bint,
+        node=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t)
     cpdef void add_up_paths(self, const Py_ssize_t[::1] positions, const int[:, ::1] nodes, double[::1] total_value,
         double[:, ::1] total_consumption) noexcept
 

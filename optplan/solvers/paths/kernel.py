@@ -52,10 +52,9 @@ class LayeredCosts:
             raise ValueError("graphs without a limit")
         layers = starts.shape[0] - 1
         #: Room to work in.
-        self.run, self.reach = np.empty(self.nodes), np.empty(self.nodes)
-        self.enter = np.empty((self.groups, self.nodes))
-        self.least, self.cheapest = np.empty(self.groups), np.empty(self.groups, dtype=np.int32)
-        self.source = np.empty((layers, self.nodes), dtype=np.int32)
+        self.run, self.enter = np.empty(self.nodes), np.empty((self.groups, self.nodes))
+        self.reached, self.least = np.empty((layers, self.nodes)), np.empty((layers, self.groups))
+        self.onwards = np.empty((value.shape[0], self.groups))
 
     def weigh_nodes(self, out: Floats, row: int, multipliers: Floats, value_weight: float) -> None:
         """Write what each node of a row costs into ``out`` (K,): infinite where it is closed."""
@@ -89,81 +88,71 @@ class LayeredCosts:
 
         Ties go to staying, then to the lowest group left, then to the lowest node of the group.
         """
-        endless = 1e300 * 1e300
-        run, enter, reach, least, cheapest = self.run, self.enter, self.reach, self.least, self.cheapest
-        source, size, groups = self.source, self.size, self.groups
+        run, enter, reached, least = self.run, self.enter, self.reached, self.least
+        size, groups = self.size, self.groups
         for asked in range(positions.shape[0]):
-            position = positions[asked]
-            for j in range(self.lengths[position]):
+            position, layers, weights = positions[asked], self.lengths[positions[asked]], multipliers[asked]
+            for j in range(layers):
                 row = self.starts[j] + position
-                self.weigh_nodes(run, row, multipliers[asked], value_weight)
+                self.weigh_nodes(run, row, weights, value_weight)
                 if j == 0 or not self.once:
-                    self.weigh_entries(enter, position if self.once else row, multipliers[asked], value_weight)
+                    self.weigh_entries(enter, position if self.once else row, weights, value_weight)
                 if j == 0:
                     for k in range(self.nodes):
-                        reach[k] = run[k] + enter[k // size, k]
+                        reached[0, k] = run[k] + enter[k // size, k]
+                elif groups == 1:
+                    best = least[j - 1, 0]
+                    for k in range(size):
+                        reached[j, k] = min(reached[j - 1, k], best + enter[0, k]) + run[k]
                 else:
-                    best, origin = least[0], cheapest[0]
                     for k in range(self.nodes):
-                        coming = best + enter[0, k]
-                        better = coming < reach[k]
-                        source[j, k] = origin if better else k
-                        reach[k] = coming if better else reach[k]
-                    for f in range(1, groups):
-                        best, origin = least[f], cheapest[f]
+                        reached[j, k] = reached[j - 1, k]
+                    for f in range(groups):
+                        best = least[j - 1, f]
                         for k in range(self.nodes):
-                            coming = best + enter[f, k]
-                            better = coming < reach[k]
-                            reach[k] = coming if better else reach[k]
-                            source[j, k] = origin if better else source[j, k]
+                            reached[j, k] = min(reached[j, k], best + enter[f, k])
                     for k in range(self.nodes):
-                        reach[k] += run[k]
-                self.find_least()
-            best = endless
-            origin = 0
-            for f in range(self.groups):
-                if self.least[f] < best:
-                    best = self.least[f]
-                    origin = self.cheapest[f]
-            for j in range(self.lengths[position] - 1, -1, -1):
-                nodes[asked, j] = origin
-                if j > 0:
-                    origin = self.source[j, origin]
+                        reached[j, k] += run[k]
+                self.find_least(j)
+            left = 0
+            for f in range(1, groups):
+                left = f if least[layers - 1, f] < least[layers - 1, left] else left
+            node = self.find_cheapest(layers - 1, left)
+            for j in range(layers - 1, 0, -1):
+                nodes[asked, j] = node
+                if not self.once:
+                    self.weigh_entries(enter, self.starts[j] + position, weights, value_weight)
+                left, best = -1, reached[j - 1, node]
+                for f in range(groups):
+                    if least[j - 1, f] + enter[f, node] < best:
+                        left, best = f, least[j - 1, f] + enter[f, node]
+                node = node if left < 0 else self.find_cheapest(j - 1, left)
+            nodes[asked, 0] = node
 
-    def find_least(self) -> None:
-        """Find the cheapest node reached of each group, by four chains, which the processor follows at once."""
-        reach = self.reach
+    def find_least(self, layer: int) -> None:
+        """Find what the cheapest node reached of each group costs, by four chains, followed at once."""
+        reached = self.reached
         for f in range(self.groups):
             begin, end = f * self.size, f * self.size + self.size
             one = two = three = four = 1e300 * 1e300
             for k in range(begin, end - 3, 4):
-                one, two = min(one, reach[k]), min(two, reach[k + 1])
-                three, four = min(three, reach[k + 2]), min(four, reach[k + 3])
+                one, two = min(one, reached[layer, k]), min(two, reached[layer, k + 1])
+                three, four = min(three, reached[layer, k + 2]), min(four, reached[layer, k + 3])
             for k in range(end - self.size % 4, end):
-                one = min(one, reach[k])
-            self.least[f] = min(min(one, two), min(three, four))  # noqa: PLW3301 - of two at a time, as it is compiled
-            origin = begin
-            while origin < end - 1 and reach[origin] != self.least[f]:
-                origin += 1
-            self.cheapest[f] = origin
+                one = min(one, reached[layer, k])
+            self.least[layer, f] = min(min(one, two), min(three, four))  # noqa: PLW3301 - of two at a time, as it is compiled
+
+    def find_cheapest(self, layer: int, group: int) -> int:
+        """Return the first node of a group that costs as little as any of it."""
+        node: int = group * self.size
+        while node < group * self.size + self.size - 1 and self.reached[layer, node] != self.least[layer, group]:
+            node += 1
+        return node
 
     def find_costs_through(self, multipliers: Floats, through: Floats) -> None:
         """Write the least cost of a path through each node into ``through`` (N, K), under multipliers (L,)."""
-        endless = 1e300 * 1e300
+        self.find_completion_bounds(multipliers, through, self.onwards)
         for position in range(self.lengths.shape[0]):
-            for j in range(self.lengths[position] - 1, -1, -1):
-                row = self.starts[j] + position
-                self.weigh_nodes(through[row], row, multipliers, 1.0)
-                if j + 1 == self.lengths[position]:
-                    continue
-                after = self.starts[j + 1] + position
-                self.weigh_entries(self.enter, position if self.once else after, multipliers, 1.0)
-                for f in range(self.groups):
-                    best = endless
-                    for k in range(self.nodes):
-                        best = min(best, through[after, k] + self.enter[f, k])
-                    for k in range(f * self.size, f * self.size + self.size):
-                        through[row, k] += min(through[after, k], best)
             for j in range(self.lengths[position]):
                 row = self.starts[j] + position
                 if j == 0 or not self.once:
@@ -171,15 +160,15 @@ class LayeredCosts:
                 self.weigh_nodes(self.run, row, multipliers, 1.0)
                 if j == 0:
                     for k in range(self.nodes):
-                        self.reach[k] = self.enter[k // self.size, k]
+                        self.reached[0, k] = self.enter[k // self.size, k]
                 else:
                     for f in range(self.groups):
                         for k in range(self.nodes):
-                            self.reach[k] = min(self.reach[k], self.least[f] + self.enter[f, k])
+                            self.reached[0, k] = min(self.reached[0, k], self.least[0, f] + self.enter[f, k])
                 for k in range(self.nodes):
-                    through[row, k] += self.reach[k]
-                    self.reach[k] += self.run[k]
-                self.find_least()
+                    through[row, k] += self.reached[0, k]
+                    self.reached[0, k] += self.run[k]
+                self.find_least(0)
 
     def find_completion_bounds(self, multipliers: Floats, rest: Floats, onwards: Floats) -> None:
         """Write the least costs to the end under multipliers (L,).
@@ -210,29 +199,18 @@ class LayeredCosts:
         ``nodes`` (P, E) are places in the graphs at ``positions`` (P,), ignored beyond a graph's last layer.
         """
         for asked in range(positions.shape[0]):
-            position = positions[asked]
-            for limit in range(-1, self.limits):
-                total = 0.0
-                left = nodes[asked, 0]
-                for j in range(self.lengths[position]):
-                    node = nodes[asked, j]
-                    row = self.starts[j] + position
-                    at = position if self.once else row
-                    f = left // self.size
-                    if limit < 0:
-                        step = self.value[row, node]
-                        if j == 0 or node != left:
-                            step += self.enter_value[at, f, node]
-                    else:
-                        step = self.consumption[limit, row, node]
-                        if j == 0 or node != left:
-                            step += self.enter_consumption[limit, at, f, node]
-                    total += step
-                    left = node
-                if limit < 0:
-                    total_value[asked] = total
-                else:
-                    total_consumption[asked, limit] = total
+            position, left = positions[asked], -1
+            total_value[asked] = 0.0
+            total_consumption[asked, :] = 0.0
+            for j in range(self.lengths[position]):
+                node, row = nodes[asked, j], self.starts[j] + position
+                at, f = position if self.once else row, (node if j == 0 else left) // self.size
+                comes = node != left
+                total_value[asked] += self.value[row, node] + (self.enter_value[at, f, node] if comes else 0.0)
+                for limit in range(self.limits):
+                    used = self.enter_consumption[limit, at, f, node] if comes else 0.0
+                    total_consumption[asked, limit] += self.consumption[limit, row, node] + used
+                left = node
 
 
 def dominates(entries: Floats, one: int, other: int) -> bool:

@@ -75,7 +75,7 @@ class LinkedGraphs:
         columns = _place_nodes([graphs[graph] for graph in order.tolist()])
         stack = _Stack(columns.reshape(len(graphs), -1), starts, order.size, columns.shape[1])
         per_layer = any(_enters_by_layer(graph) for graph in graphs)
-        run_value = stack.rows()
+        run_value = np.zeros((int(starts[-1]), columns[0].size))
         run_consumption = np.zeros((limits.size, *run_value.shape))
         enter_value = stack.entries(per_layer=per_layer)
         enter_consumption = np.zeros((limits.size, *enter_value.shape))
@@ -85,11 +85,10 @@ class LinkedGraphs:
             for limit in range(limits.size):
                 stack.fill(run_consumption[limit], position, graph.run_consumption[limit])
                 stack.fill_entries(enter_consumption[limit], position, graph.enter_consumption[limit])
-        flat = stack.columns
-        closed = np.isinf(run_value)
+        flat, closed = stack.columns, np.isinf(run_value)
         run_value[closed] = 0.0
         if (flat < 0).any():
-            closed |= np.concatenate([flat[:size] < 0 for size in np.diff(starts).tolist()])
+            closed |= flat[np.arange(len(closed)) - starts[:-1].repeat(active)] < 0
         return cls(limits, run_value, run_consumption, enter_value, enter_consumption, closed, flat, order, starts)
 
     @property
@@ -130,12 +129,17 @@ class LinkedGraphs:
         ``members`` (P,) are their graphs, ``nodes`` (P, E) the places in each layer, ignored beyond a graph's layers.
         """
         positions = self.position_of[members]
-        value, consumption = np.empty(members.size), np.empty((members.size, self.limits.size))
-        taken = np.ascontiguousarray(nodes, dtype=np.int32)
-        self.costs.add_up_paths(positions, taken, value, consumption)
         inside = np.arange(nodes.shape[1]) < self.lengths[positions][:, None]
-        numbers = self.columns[positions[:, None], np.where(inside, taken, 0)]
-        return PathBatch(value, consumption, np.where(inside, numbers, -1).astype(np.int32))
+        return self._add_up(positions, np.where(inside, nodes, -1).astype(np.int32))
+
+    def _add_up(self, positions: IntArray, places: NodeArray) -> PathBatch:
+        """Return the sums along paths of the graphs at some positions, given (P, E) places, -1 beyond the last."""
+        value, consumption = np.empty(positions.size), np.empty((positions.size, self.limits.size))
+        self.costs.add_up_paths(positions, places, value, consumption)
+        if self.num_groups > 1:
+            numbers = self.columns[positions[:, None], places]
+            places = np.where(places < 0, -1, numbers).astype(np.int32)
+        return PathBatch(value, consumption, places)
 
     @cached_property
     def costs(self) -> LayeredCosts:
@@ -159,13 +163,14 @@ class LinkedGraphs:
         layer, -1 beyond the last. Ties go to staying over entering, then to the lowest group left, then to the lowest
         node of the group; so they do not depend on which other graphs are asked along.
         """
-        asked = np.arange(self.num_graphs) if members is None else members
-        positions = self.position_of[asked]
-        weights = np.ascontiguousarray(np.broadcast_to(multipliers, (asked.size, self.limits.size)))
-        depth = int(self.lengths[positions].max(initial=1))
-        nodes = np.zeros((asked.size, depth), dtype=np.int32)
+        positions = self.position_of if members is None else self.position_of[members]
+        weights = np.empty((positions.size, self.limits.size))
+        weights[:] = multipliers
+        depth = self.num_layers if members is None else int(self.lengths[positions].max(initial=1))
+        nodes = np.empty((positions.size, depth), dtype=np.int32)
+        nodes.fill(-1)
         self.costs.find_best_nodes(positions, weights, value_weight, nodes)
-        return self.follow(asked, nodes)
+        return self._add_up(positions, nodes)
 
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths within the allowance of its least reduced cost.
@@ -215,9 +220,6 @@ class _Stack:
     starts: IntArray
     num_graphs: int
     num_groups: int
-
-    def rows(self) -> FloatArray:
-        return np.zeros((int(self.starts[-1]), self.columns.shape[1]))
 
     def entries(self, *, per_layer: bool) -> FloatArray:
         rows = int(self.starts[-1]) if per_layer else self.num_graphs

@@ -44,7 +44,6 @@ __all__ = [
     "Budget",
     "Policy",
     "Problem",
-    "any_real_widths",
     "has_real_widths",
 ]
 
@@ -226,7 +225,9 @@ class BoaInstance(Instance):
                 self.gpu_types,
                 kept,
                 self.prices_in_budget,
-                {gpu_type: self.paid_gpus(gpu_type, each.astype(float)) for gpu_type, each in kept.items()},
+                {one: self.paid_gpus(one, each.astype(float)) for one, each in kept.items()}
+                if self.whole_nodes
+                else None,
                 rescaling=self.problem is Problem.RESCALING,
             )
         return self._options[name]
@@ -411,12 +412,6 @@ class BoaInstance(Instance):
     def total_weighted_rate_per_hour(self) -> float:
         """Sum of weight times arrival rate: what weighted means are divided by."""
         return math.fsum(c.weight * c.arrival_rate_per_hour for c in self.classes.values())
-
-
-def any_real_widths(instance: BoaInstance) -> bool:
-    """Whether the continuous problem has widths between whole ones that are not fractions of jobs at these."""
-    pairs = ((name, gpu_type) for name, job_class in instance.classes.items() for gpu_type in job_class.speedup)
-    return any(has_real_widths(instance, name, gpu_type) for name, gpu_type in pairs)
 
 
 def has_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:

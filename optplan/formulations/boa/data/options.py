@@ -150,11 +150,8 @@ class Options:
     def labels(self) -> tuple[str, ...]:
         """(K,) Names of the pairs: the width, with the type in front where there are several."""
         if len(self.gpu_types) == 1:
-            return tuple(str(width) for width in self.widths.tolist())
-        return tuple(
-            f"{self.gpu_types[group]}.{width}"
-            for group, width in zip(self.group.tolist(), self.widths.tolist(), strict=True)
-        )
+            return tuple(map(str, self.widths.tolist()))
+        return tuple(f"{name}.{width}" for name, own in self._of_types.items() for width in self.widths[own].tolist())
 
     @cached_property
     def changes_cost(self) -> bool:
@@ -170,16 +167,23 @@ class Options:
         ends = np.searchsorted(self.group, np.arange(len(self.gpu_types) + 1)).tolist()
         return {name: slice(*pair) for name, pair in zip(self.gpu_types, pairwise(ends), strict=True)}
 
+    @cached_property
+    def _places(self) -> tuple[FloatArray, int]:
+        """Numbers (K,) that increase from pair to pair, and what they do so by from a type to the next at most."""
+        most = int(self.widths.max()) + 1
+        return (self.group * most + self.widths).astype(np.float64), most
+
     def find(self, gpu_types: tuple[str, ...] | None, widths: FloatArray) -> IntArray:
         """Return the positions of pairs (P,), or -1 where one is not allowed; types are None where there is one."""
-        group = np.zeros(widths.size, dtype=np.int64)
+        group: IntArray | int = 0
         if gpu_types is not None:
             groups = {gpu_type: position for position, gpu_type in enumerate(self.gpu_types)}
             group = np.array([groups.get(gpu_type, -1) for gpu_type in gpu_types])
-        most = int(self.widths.max()) + 1
-        found = np.searchsorted(self.group * most + self.widths, group * most + widths)
-        found = np.minimum(found, self.widths.size - 1)
-        allowed = (self.group[found] == group) & (self.widths[found] == widths)
+        places, most = self._places
+        found = np.minimum(places.searchsorted(group * most + widths), places.size - 1)
+        allowed = self.widths[found] == widths
+        if len(self.gpu_types) > 1 or gpu_types is not None:
+            allowed &= self.group[found] == group
         positions: IntArray = np.where(allowed, found, -1)
         return positions
 
@@ -189,31 +193,35 @@ def list_options(
     gpu_types: Mapping[str, GpuType],
     widths: Mapping[str, IntArray],
     prices: Mapping[str, float],
-    paid: Mapping[str, FloatArray],
+    paid: Mapping[str, FloatArray] | None,
     *,
     rescaling: bool,
 ) -> Options:
-    """List the options of a class, by the types on which it can run: widths where it finishes, and GPUs paid."""
+    """List the options of a class, by the types on which it can run: widths where it finishes, GPUs paid if others."""
     names = tuple(name for name in gpu_types if name in widths)
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
-    sizes = [widths[name].size for name in names]
-    group = np.repeat(np.arange(len(names)), sizes)
+    group = np.repeat(np.arange(len(names)), [widths[name].size for name in names])
+    held_gpus = np.concatenate([widths[name] for name in names])
     curves = [job_class.speedup[name].at(widths[name]) for name in names]
-    rows = max(len(curve) for curve in curves)
-    stretches = [gpu_types[name].stretch(widths[name]) for name in names]
+    rows = max(map(len, curves))
+    wall = held = np.ones(held_gpus.size)
+    if any(gpu_types[name].spot is not None for name in names):
+        wall, held = np.concatenate([gpu_types[name].stretch(widths[name]) for name in names], axis=1)
     pause_h = scale * np.array([job_class.rescale_s_of(name) for name in names])
-    change_h = scale * np.array(
-        [[0.0 if left == name else job_class.type_change_s_of(left, name) for name in names] for left in names]
-    )
+    change_h = np.zeros((len(names), len(names)))
+    if len(names) > 1 and (job_class.type_change_s or job_class.type_change_s_from):
+        change_h = scale * np.array(
+            [[0.0 if left == name else job_class.type_change_s_of(left, name) for name in names] for left in names]
+        )
     return Options(
         gpu_types=names,
         group=group,
-        widths=np.concatenate([widths[name] for name in names]),
-        paid=np.concatenate([paid[name] for name in names]),
+        widths=held_gpus,
+        paid=held_gpus.astype(float) if paid is None else np.concatenate([paid[name] for name in names]),
         price=np.array([prices[name] for name in names])[group],
         speeds=np.concatenate([c if len(c) == rows else c.repeat(rows, axis=0) for c in curves], axis=1),
-        wall=np.concatenate([wall for wall, _ in stretches]),
-        held=np.concatenate([held for _, held in stretches]),
+        wall=wall,
+        held=held,
         pause_h=pause_h[group],
         change_h=change_h[:, group],
     )

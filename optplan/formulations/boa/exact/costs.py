@@ -69,14 +69,15 @@ def count_types(instance: BoaInstance) -> FloatArray:
 
 def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
     """Return what an hour of one job an hour costs on each option of its class."""
-    options = instance.options(name)
-    known = list(instance.gpu_types)
-    types = np.array([known.index(gpu_type) for gpu_type in options.gpu_types])
+    options, known = instance.options(name), list(instance.gpu_types)
+    counts = options.price[None]
+    if instance.quotas:
+        counts = count_types(instance)[:, [known.index(gpu_type) for gpu_type in options.gpu_types]][:, options.group]
     own_s = SECONDS_PER_HOUR / instance.classes[name].arrival_rate_per_hour * options.wall
     return OptionCosts(
         seconds=seconds_per_hour(instance, name) * options.wall,
         gpus=options.paid * options.held,
-        counts=count_types(instance)[:, types[options.group]],
+        counts=counts,
         due=np.array([own_s * (due == name) for due in instance.due_s]),
     )
 
@@ -126,7 +127,8 @@ def _count_left(instance: BoaInstance, name: str, running: FloatArray) -> FloatA
 
 def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
     """Return (..., E, K) of costs (..., K) that are the same in each layer, without copies of them."""
-    return np.broadcast_to(costs[..., None, :], (*costs.shape[:-1], layers, costs.shape[-1]))
+    once = costs[..., None, :]
+    return once if layers == 1 else np.broadcast_to(once, (*costs.shape[:-1], layers, costs.shape[-1]))
 
 
 def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:

@@ -7,7 +7,7 @@ from functools import wraps
 
 from optplan.contracts import Answer, SolveRequest
 from optplan.contracts.parts import Description
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem, any_real_widths
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem, has_real_widths
 
 
 def describe(instance: BoaInstance) -> Description:
@@ -29,7 +29,8 @@ def describe(instance: BoaInstance) -> Description:
         "whole-nodes": bool(instance.whole_nodes),
         "most-gpus": instance.most_gpus is not None,
         "commitments": instance.commits,
-        "real-widths": instance.problem is Problem.CONTINUOUS and any_real_widths(instance),
+        "real-widths": instance.problem is Problem.CONTINUOUS
+        and any(has_real_widths(instance, name, one) for name, c in instance.classes.items() for one in c.speedup),
     }
     return Description(
         problem=instance.problem.value,

@@ -72,7 +72,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     )
     if isinstance(found, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    lagrangian = _certify(instance, found.lagrangian)
+    lagrangian = certify_bound(instance, found.lagrangian.bound, found.lagrangian.multiplier)
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate] = [lagrangian]
     proof = BoundProof.LAGRANGIAN
     if lagrangian.multipliers[BUDGET] != found.lagrangian.multiplier:
@@ -228,7 +228,7 @@ def _solve_mixed(
     )
     if isinstance(bound, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    plan, certificate = single.mix_paths(bound), _certify(instance, bound)
+    plan, certificate = single.mix_paths(bound), certify_bound(instance, bound.bound, bound.multiplier)
     return Answer(
         status=status_of(plan.value, certificate.bound, request.gap),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
@@ -240,10 +240,6 @@ def _solve_mixed(
         shadow_prices=_price_budget(instance, graphs, bound, request),
         counters={"passes": float(bound.passes)},
     )
-
-
-def _certify(instance: BoaInstance, bound: single.LagrangianBound) -> LagrangianCertificate:
-    return certify_bound(instance, bound.bound, bound.multiplier)
 
 
 def _price_budget(

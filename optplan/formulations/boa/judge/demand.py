@@ -7,12 +7,10 @@ apart.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.judge.following import follow_solution, types_along
+from optplan.formulations.boa.judge.following import follow_solution
 from optplan.formulations.boa.judge.loops import recur_cells
 from optplan.formulations.boa.laws.demand import (
     STEADY,
@@ -39,16 +37,19 @@ def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str
     """
     found: dict[str, float] = {}
     stays = list_stays(instance, solution)
+    crowds: dict[tuple[str, bool], Crowd] = {}
     known: dict[tuple[str, bool], Demand] = {}
     for name in dict.fromkeys([*(name for name, *_ in name_figures(instance)), *figures]):
         figure, _, gpu_type = name.partition(".")
         steady = figure.startswith(STEADY)
+        key = gpu_type, steady
         if gpu_type and gpu_type not in instance.gpu_types:
             continue
-        if (gpu_type, steady) not in known:
+        if key not in known:
             some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
-            known[gpu_type, steady] = recur(gather_crowd(instance, some, steady=steady))
-        value = read_figure(known[gpu_type, steady], figure.removeprefix(STEADY))
+            crowds[key] = gather_crowd(instance, some, steady=steady, of=crowds.get(("", steady)))
+            known[key] = recur(crowds[key])
+        value = read_figure(known[key], figure.removeprefix(STEADY))
         if value is not None:
             found[name] = value
     return found
@@ -65,26 +66,16 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     stays = []
     for name, job_class in instance.classes.items():
         for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
-            types = types_along(instance, branch)
-            total_h, held_h = times.total_h, times.held_h
-            ends_h = np.append(0.0, np.cumsum(total_h))
-            bounds = [*np.flatnonzero(times.change).tolist(), branch.widths.size]
-            phases = list(pairwise(bounds))
-            for gpu_type in sorted(set(types.tolist())):
-                own = [(first, end) for first, end in phases if types[first] == gpu_type]
-                firsts = np.array([first for first, _ in own])
-                lasts_h = np.array([total_h[first:end].sum() for first, end in own])
-                stays.append(
-                    Stay(
-                        job_class=name,
-                        gpu_type=gpu_type,
-                        gpus=times.paid[firsts],
-                        rate_per_hour=job_class.arrival_rate_per_hour * branch.fraction,
-                        begins_h=ends_h[firsts],
-                        lasts_h=lasts_h,
-                        held=np.array([held_h[first:end].sum() for first, end in own]) / lasts_h,
-                    )
-                )
+            types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
+            ends_h, held_h = (np.append(0.0, part_h.cumsum()) for part_h in (times.total_h, times.held_h))
+            bounds = np.append(times.change.nonzero()[0], branch.widths.size)
+            phases = [types[first] for first in bounds[:-1].tolist()]
+            rate = job_class.arrival_rate_per_hour * branch.fraction
+            for gpu_type in sorted(set(phases)):
+                own = np.array([number for number, holds in enumerate(phases) if holds == gpu_type])
+                firsts, ends = bounds[own], bounds[own + 1]
+                lasts_h, held = ends_h[ends] - ends_h[firsts], held_h[ends] - held_h[firsts]
+                stays.append(Stay(name, gpu_type, times.paid[firsts], rate, ends_h[firsts], lasts_h, held / lasts_h))
     return stays
 
 
@@ -93,10 +84,14 @@ def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
     hours, size = len(crowd.jobs), crowd.size
     weights = np.zeros((size, hours))
     clumps = crowd.jobs * (1.0 - crowd.repeat)
-    for place, (cells, repeat) in enumerate(zip(crowd.cells.astype(int).tolist(), crowd.repeat.tolist(), strict=True)):
+    counts, clumped = crowd.cells.astype(int), crowd.repeat > 0.0
+    alone = ~clumped & (counts < size)  # of so many cells there are no others
+    weights[counts[alone]] = (crowd.cells * clumps).T[alone]
+    for place in clumped.nonzero()[0].tolist():
+        cells, repeat = int(counts[place]), float(crowd.repeat[place])
         held = np.arange(cells, size, cells)
         members = np.arange(held.size)
-        share = (1.0 - repeat) * repeat**members  # 0**0 is 1: clumps of one
+        share = (1.0 - repeat) * repeat**members
         weights[held] += (held * share)[:, None] * clumps[:, place]
     present = np.flatnonzero(weights.any(axis=1))
     by_hour = np.ascontiguousarray(weights[present].T)

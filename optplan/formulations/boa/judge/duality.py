@@ -111,12 +111,10 @@ def _list_pauses(instance: BoaInstance, name: str) -> FloatArray:
     job_class, types = instance.classes[name], instance.options(name).gpu_types
     if instance.problem is not Problem.RESCALING:
         return np.zeros((len(types), len(types)))
-    return np.array(
-        [
-            [job_class.rescale_s_of(to) + (job_class.type_change_s_of(left, to) if left != to else 0.0) for to in types]
-            for left in types
-        ]
-    )
+    pauses = np.array([[job_class.rescale_s_of(to) for to in types]] * len(types))
+    if job_class.type_change_s or job_class.type_change_s_from:
+        pauses += [[job_class.type_change_s_of(left, to) if left != to else 0.0 for to in types] for left in types]
+    return pauses
 
 
 def _stretch(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]) -> tuple[FloatArray, FloatArray]:

@@ -36,8 +36,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, Check, Evaluation, keep_latest
 from optplan.formulations.boa.data.instance import (
@@ -95,9 +97,8 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     given = {limit: used for limit, used in consumption.items() if limit != BUDGET or instance.budget is not None}
     checks += [_check_limit(instance, limit, used) for limit, used in given.items()]
     checks += [_check_floor(name, floor, running_on[name]) for name, floor in instance.floors.items()]
-    for name, floor in instance.floors.items():  # what runs beyond the floor counts no more
-        limit = f"{FLOOR}{name}"
-        consumption[limit] = max(floor, instance.count_limit(limit, running_on[name]))
+    for limit, name in ((f"{FLOOR}{name}", name) for name in instance.floors):  # what runs beyond it counts no more
+        consumption[limit] = max(instance.floors[name], instance.count_limit(limit, running_on[name]))
     if instance.most_gpus is not None:
         checks.append(_check_peak(instance, solution, instance.most_gpus))
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
@@ -110,22 +111,23 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
     running, rescaling = ({gpu_type: list[float]() for gpu_type in instance.gpu_types} for _ in range(2))
     measures: dict[str, float] = {}
     starting, starts_h = list[tuple[str, float]](), list[float]()
+    waits_for_nodes = instance.waits_for_nodes and instance.problem is not Problem.CONTINUOUS
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour
         class_s, class_runs, class_rescales = list[float](), list[float](), list[float]()
         for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
-            hours = [float((times.wall * part_h).sum()) for part_h in (times.run_h, times.pause_h)]
+            hours = float(times.wall @ times.run_h) + float(times.wall @ times.pause_h)
             jobs, held_gpus = rate * branch.fraction, times.paid * times.held
-            class_s.append(branch.fraction * (hours[0] + hours[1]) * SECONDS_PER_HOUR)
+            class_s.append(branch.fraction * hours * SECONDS_PER_HOUR)
             for gpu_type, epochs in epochs_by_type(instance, branch):
                 for part_h, own, total in (
                     (times.run_h, class_runs, running),
                     (times.pause_h, class_rescales, rescaling),
                 ):
-                    own.append(jobs * float((held_gpus[epochs] * part_h[epochs]).sum()))
+                    own.append(jobs * float(held_gpus[epochs] @ part_h[epochs]))
                     total[gpu_type].append(own[-1])
             changes.append(jobs * np.count_nonzero(times.change[1:]))
-            waits = list(_wait_for_nodes(instance, branch, times))
+            waits = list(_wait_for_nodes(instance, branch, times)) if waits_for_nodes else []
             starts_h += [jobs * wait_h for wait_h, _ in waits]
             starting += [(gpu_type, jobs * wait_h * gpus) for wait_h, held in waits for gpu_type, gpus in held]
         measures[f"classes.{name}.mean_jct_s"] = math.fsum(class_s)
@@ -145,7 +147,7 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
         "width_changes_per_job": math.fsum(changes) / total_rate,
         "rescales_per_job": (total_rate + math.fsum(changes)) / total_rate,
     }
-    if instance.waits_for_nodes and instance.problem is not Problem.CONTINUOUS:
+    if waits_for_nodes:
         measures["gpus_starting"] = math.fsum(used for _, used in starting)
         measures["starting_s_per_job"] = math.fsum(starts_h) * SECONDS_PER_HOUR / total_rate
         usd = [instance.gpu_types[gpu_type].price_usd_per_hour for gpu_type, _ in starting]
@@ -218,14 +220,9 @@ def _check_shape(instance: BoaInstance, solution: BoaSolution) -> list[Check]:
 
 def _check_fractions(name: str, branches: tuple[Branch, ...]) -> Check:
     total = float(sum(branch.fraction for branch in branches))
+    message, holds = "the fractions of a class's branches must add up to one", abs(total - 1.0) <= TOLERANCE
     return Check(
-        family="fraction-sum",
-        index=name,
-        left=total,
-        right=1.0,
-        tolerance=TOLERANCE,
-        holds=abs(total - 1.0) <= TOLERANCE,
-        message="the fractions of a class's branches must add up to one",
+        family="fraction-sum", index=name, left=total, right=1.0, tolerance=TOLERANCE, holds=holds, message=message
     )
 
 
@@ -244,36 +241,38 @@ def _check_row(instance: BoaInstance, name: str, index: str, branch: Branch) -> 
 def _check_types(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
     known = instance.options(name).gpu_types
     named = branch.gpu_types if branch.gpu_types is not None else ("",) if len(instance.gpu_types) > 1 else known[:1]
-    wrong = [gpu_type for gpu_type in named if gpu_type not in known]
+    wrong = [gpu_type for gpu_type in named if gpu_type not in known] if set(named) - set(known) else []
     message = f"every GPU type must be one on which the class can run ({', '.join(known)})"
     return Check.exactly("gpu-type", message, holds=not wrong, sides=(len(wrong), 0), index=index)
 
 
 def _check_widths(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
-    widths = branch.widths
-    least, largest, wrong = np.zeros(widths.size), np.zeros(widths.size), np.zeros(widths.size, dtype=np.bool_)
+    widths, wrong = branch.widths, np.zeros(branch.widths.size, dtype=np.bool_)
+    ends: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
     between = False
     for gpu_type, epochs in epochs_by_type(instance, branch):
         if _takes_real_widths(instance, name, gpu_type):
-            ends = real_range(instance, name, gpu_type)
-            least[epochs], largest[epochs] = ends[0][epochs], ends[1][epochs]
+            least, largest = ends[gpu_type] = real_range(instance, name, gpu_type)
             outside = (widths < least * (1 - TOLERANCE)) | (widths > largest * (1 + TOLERANCE))
             between = True
         else:
             allowed = instance.allowed_widths(name, gpu_type)
-            least[epochs], largest[epochs] = allowed[0], allowed[-1]
+            ends[gpu_type] = allowed[:1], allowed[-1:]
             outside = allowed[np.minimum(allowed.searchsorted(widths), allowed.size - 1)] != widths
         wrong[epochs] = outside[epochs]
     first = int(wrong.argmax())
+    holds = not wrong[first]
+    held = instance.only_gpu_type if branch.gpu_types is None else branch.gpu_types[first]
+    low, high = (float(end[first % end.size]) for end in ends[held])
     rule = "widths must lie between the ends of the hull" if between else "widths must be allowed ones"
     return Check(
         family="allowed-width",
-        index=f"{index} epoch {first + 1}" if wrong.any() else index,
+        index=index if holds else f"{index} epoch {first + 1}",
         left=float(widths[first]),
-        right=float(largest[first]),
-        tolerance=TOLERANCE * float(largest[first]),
-        holds=not wrong.any(),
-        message=f"{rule} ({least[first]:g} to {largest[first]:g})",
+        right=high,
+        tolerance=TOLERANCE * high,
+        holds=holds,
+        message=f"{rule} ({low:g} to {high:g})",
     )
 
 
@@ -290,19 +289,12 @@ def _takes_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
 
 def _check_peak(instance: BoaInstance, solution: BoaSolution, limit: PeakLimit) -> Check:
     over, most = find_demand(instance, solution).over(limit.gpus), 1.0 - limit.probability
-    return Check(
-        family="most-gpus",
-        left=over,
-        right=most,
-        tolerance=TOLERANCE,
-        holds=over <= most + TOLERANCE,
-        message=f"the share of the time with more than {limit.gpus:g} GPUs in use must not exceed the rest",
-    )
+    message = f"the share of the time with more than {limit.gpus:g} GPUs in use must not exceed the rest"
+    return _check_most("most-gpus", over, most, TOLERANCE, message)
 
 
 def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
     amount = instance.budget_amount() if limit == BUDGET else instance.further_limits[limit]
-    tolerance = (TOLERANCE + ROUNDING) * amount
     if limit.startswith(DUE):
         what, whose = "mean completion time", f"the due date of {limit.removeprefix(DUE)}"
     else:
@@ -310,26 +302,17 @@ def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
         what = f"{counted}, running and rescaling,"
         what = "what is paid, committed GPUs at all hours," if instance.commits and limit == BUDGET else what
         whose = "the budget" if limit == BUDGET else f"the quota of {limit.removeprefix(QUOTA)}"
-    return Check(
-        family=limit,
-        left=used,
-        right=amount,
-        tolerance=tolerance,
-        holds=used <= amount * (1 + TOLERANCE + ROUNDING),
-        message=f"{what} must not exceed {whose}",
-    )
+    return _check_most(limit, used, amount, (TOLERANCE + ROUNDING) * amount, f"{what} must not exceed {whose}")
 
 
 def _check_floor(name: str, floor: float, running: float) -> Check:
-    tolerance = (TOLERANCE + ROUNDING) * floor
-    return Check(
-        family=f"{FLOOR}{name}",
-        left=floor,
-        right=running,
-        tolerance=tolerance,
-        holds=floor <= running + tolerance,
-        message=f"the floor of {name} must not exceed the time-average GPUs on which its jobs run",
-    )
+    message = f"the floor of {name} must not exceed the time-average GPUs on which its jobs run"
+    return _check_most(f"{FLOOR}{name}", floor, running, (TOLERANCE + ROUNDING) * floor, message)
+
+
+def _check_most(family: str, left: float, right: float, tolerance: float, message: str) -> Check:
+    holds = left <= right + tolerance
+    return Check(family=family, left=left, right=right, tolerance=tolerance, holds=holds, message=message)
 
 
 @keep_latest

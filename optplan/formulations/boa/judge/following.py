@@ -85,11 +85,10 @@ def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTime
         if instance.whole_nodes:
             node = instance.gpu_types[gpu_type].gpus_per_node or 1
             paid[epochs] = node * -(-widths[epochs] // node)
-    if branch.gpu_types is not None:
-        types = branch.gpu_types
-        for epoch in [epoch for epoch in range(1, widths.size) if types[epoch] != types[epoch - 1]]:
-            change[epoch] = True
-            pause_s[epoch] += job_class.type_change_s_of(types[epoch - 1], types[epoch]) if rescales else 0.0
+    types = branch.gpu_types or ()
+    for epoch in [epoch for epoch in range(1, len(types)) if types[epoch] != types[epoch - 1]]:
+        change[epoch] = True
+        pause_s[epoch] += job_class.type_change_s_of(types[epoch - 1], types[epoch]) if rescales else 0.0
     pause_s[~change] = 0.0
     return EpochTimes(job_class.epoch_size_gpu_hours / speed, pause_s / SECONDS_PER_HOUR, wall, held, change, paid)
 

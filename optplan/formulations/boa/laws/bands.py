@@ -45,12 +45,15 @@ def find_bands(instance: BoaInstance) -> dict[str, Band]:
     """Return the band of each class whose speed, at an option that it may get, is not stated to be exact."""
     found = {}
     for name, job_class in instance.classes.items():
-        options = instance.options(name)
+        options, reference = instance.options(name), job_class.reference_width
+        held = {gpu_type: options.widths[options.of_type(gpu_type)] for gpu_type in options.gpu_types}
+        unsure = [one for one, widths in held.items() if not job_class.speedup[one].is_exact_at(widths, reference)]
+        if not unsure:
+            continue
         down, up = np.zeros_like(options.speeds), np.zeros_like(options.speeds)
-        for gpu_type in options.gpu_types:
+        for gpu_type in unsure:
             pairs = options.of_type(gpu_type)
-            curve, widths = job_class.speedup[gpu_type], options.widths[pairs]
-            low, high = curve.band_at(widths, job_class.reference_width)
+            low, high = job_class.speedup[gpu_type].band_at(held[gpu_type], reference)
             stated = np.log(options.speeds[:, pairs])
             down[:, pairs] = np.maximum(stated - np.log(low), 0.0)
             up[:, pairs] = np.maximum(np.log(high) - stated, 0.0)

@@ -90,9 +90,14 @@ class Demand:
         """Time average."""
         return float(self.any_time @ np.arange(self.any_time.size)) * self.unit
 
+    @cached_property
+    def _any_below(self) -> FloatArray:
+        below: FloatArray = self._below.mean(axis=0) if len(self._below) > 1 else self._below[0]
+        return below
+
     def quantile(self, level: float) -> float:
         """Return the least number of GPUs that is enough for a share of the time."""
-        return self._quantile(self._below.mean(axis=0), level)
+        return self._quantile(self._any_below, level)
 
     def busiest(self, level: float) -> float:
         """Return the same within the hour of the day that needs most."""
@@ -104,12 +109,14 @@ class Demand:
         return float(self.any_time[first:].sum())
 
     def _quantile(self, below: FloatArray, level: float) -> float:
-        reached = np.searchsorted(below, level - _SLACK)
-        return float(min(int(reached), below.size - 1) * self.unit)
+        reached = int(below.searchsorted(level - _SLACK))
+        return float(min(reached, below.size - 1) * self.unit)
 
 
 def read_chances(crowd: Crowd, chances: FloatArray) -> Demand:
     """Return the distribution of a crowd from its chances (H, N) of each number of cells; add what is always there."""
+    if not crowd.always.any():
+        return Demand(chances, crowd.unit)
     whole = np.floor(crowd.always).astype(np.int64)
     part = (crowd.always - whole)[:, None]
     moved = np.zeros((len(chances), chances.shape[1] + int(whole.max()) + 1))
@@ -156,10 +163,11 @@ def has_patterns(instance: BoaInstance) -> bool:
     return any(job_class.arrivals is not None for job_class in instance.classes.values())
 
 
-def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> Crowd:
+def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool, of: Crowd | None = None) -> Crowd:
     """Count the jobs that hold so many GPUs, at each hour of the day or, where arrivals are steady, at any time.
 
-    A class without a pattern arrives steadily; ``steady`` leaves all patterns out.
+    A class without a pattern arrives steadily; ``steady`` leaves all patterns out. Where the stays are some ``of`` a
+    crowd, no more cells matter than of that.
     """
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
@@ -176,7 +184,7 @@ def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> C
             ends = times[:, None] - stay.begins_h
             span = _sum_rates(pattern.relative, ends) - _sum_rates(pattern.relative, ends - stay.lasts_h)
             repeat[own], jobs[:, own] = pattern.repeat, rate[own] * np.maximum(span, 0.0)
-    return _merge(gpus, repeat, jobs)
+    return _merge(gpus, repeat, jobs, None if of is None or of.unit > 1 else of.size - 1)
 
 
 def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:
@@ -188,16 +196,19 @@ def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:
     return summed
 
 
-def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> Crowd:
-    """Put jobs that hold as many GPUs together.
+def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray, size: int | None) -> Crowd:
+    """Put jobs that hold as many GPUs together, of which ``size`` GPUs matter; as many as are found where it is None.
 
     A real width counts as the whole ones next to it, in shares that keep the mean. In cells of several GPUs there are
     fewer jobs of whole cells, and so much always in use, that mean and variance are kept: with as many jobs as that
     needs, nobody sees more of the distribution.
     """
     gpus, repeat, jobs = _sum_equal(gpus, repeat, jobs)
-    size = _count_gpus(gpus, repeat, jobs)
+    size = _count_gpus(gpus, repeat, jobs) if size is None else size
     unit = max(1, -(-size // _MOST_CELLS))
+    if unit == 1 and not (gpus % 1.0).any():
+        kept = (gpus > 0) & (jobs > 0).any(axis=0)
+        return Crowd(gpus[kept], repeat[kept], jobs[:, kept], np.zeros(len(jobs)), unit, size + 1)
     if unit == 1:
         below = np.floor(gpus)
         cells, repeat = np.concatenate([below, below + 1]), np.tile(repeat, 2)
@@ -217,8 +228,9 @@ def _sum_equal(held: FloatArray, repeat: FloatArray, jobs: FloatArray) -> tuple[
     """Sum up the jobs (H, D) that hold the same and come in the same clumps, in their order."""
     order = np.lexsort((repeat, held))
     held, repeat = held[order], repeat[order]
-    differs = (held[1:] != held[:-1]) | (repeat[1:] != repeat[:-1])
-    firsts = np.flatnonzero(np.append(True, differs)[: held.size])
+    differs = np.ones(held.size, dtype=np.bool_)
+    differs[1:] = (held[1:] != held[:-1]) | (repeat[1:] != repeat[:-1])
+    firsts = differs.nonzero()[0]
     return held[firsts], repeat[firsts], np.add.reduceat(jobs[:, order], firsts, axis=1)
 
 
@@ -227,11 +239,13 @@ def _count_gpus(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> int:
     if not gpus.size:
         return 1
     # A clump that goes on for long needs a slope below that at which its generating function ends.
-    steepest = np.min(np.where(repeat > 0.0, -np.log(np.maximum(repeat, 1e-300)), 40.0) / np.maximum(gpus, 1e-300))
-    slopes = steepest * _SLOPES
-    most = np.full(len(jobs), np.inf)
-    for some in np.array_split(slopes, min(slopes.size, 1 + slopes.size * gpus.size // _AT_ONCE)):
+    clumped = repeat.any()
+    ends = np.where(repeat > 0.0, -np.log(np.maximum(repeat, 1e-300)), 40.0) if clumped else 40.0
+    slopes = np.min(ends / np.maximum(gpus, 1e-300)) * _SLOPES
+    most, step = np.full(len(jobs), np.inf), 1 + _AT_ONCE // gpus.size
+    for some in [slopes[first : first + step] for first in range(0, slopes.size, step)]:
         rise = np.exp(np.minimum(some[:, None] * gpus, 300.0))
-        cumulant = ((1.0 - repeat) * ((1.0 - repeat) * rise / (1.0 - repeat * rise) - 1.0)) @ jobs.T
+        more = (1.0 - repeat) * ((1.0 - repeat) * rise / (1.0 - repeat * rise) - 1.0) if clumped else rise - 1.0
+        cumulant = more @ jobs.T
         most = np.minimum(most, ((cumulant - np.log(_LEFT)) / some[:, None]).min(axis=0))
     return int(min(np.ceil(most.max()), 2.0**50)) + 1

@@ -41,12 +41,14 @@ def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence
     if not np.isfinite(all_steady.always).all() or all_steady.always.max() + all_steady.size > _MOST_CELLS:
         return {}
     told: dict[str, float] = {}
-    known: dict[tuple[str, bool], Demand] = {("", True): transform(all_steady)}
+    crowds, known = {("", True): all_steady}, {("", True): transform(all_steady)}
     for name, figure, steady, gpu_type in name_figures(instance, over):
-        if (gpu_type, steady) not in known:
+        key = gpu_type, steady
+        if key not in known:
             some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
-            known[gpu_type, steady] = transform(gather_crowd(instance, some, steady=steady))
-        told[name] = read_figure(known[gpu_type, steady], figure) or 0.0
+            crowds[key] = gather_crowd(instance, some, steady=steady, of=crowds.get(("", steady)))
+            known[key] = transform(crowds[key])
+        told[name] = read_figure(known[key], figure) or 0.0
     return told
 
 
@@ -69,34 +71,34 @@ def list_stays(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "")
 def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
     """List the stays of one branch: epochs that follow one another on the same GPUs are one stay."""
     job_class, options = instance.classes[name], instance.options(name)
-    if branch.gpu_types is None:
-        kinds = np.zeros(branch.widths.size, dtype=np.int64)
+    changed = np.ones(branch.widths.size, dtype=np.bool_)
+    changed[1:] = branch.widths[1:] != branch.widths[:-1]
+    present = {options.gpu_types[0]} if branch.gpu_types is None else set(branch.gpu_types)
+    if len(present) == 1:
+        kinds = np.full(branch.widths.size, options.gpu_types.index(next(iter(present))))
     else:
-        kinds = np.array([options.gpu_types.index(each) for each in branch.gpu_types])
-    changed = np.append(True, (branch.widths[1:] != branch.widths[:-1]) | (kinds[1:] != kinds[:-1]))
+        kinds = np.array([options.gpu_types.index(each) for each in branch.gpu_types or ()])
+        changed[1:] |= kinds[1:] != kinds[:-1]
     if instance.problem is Problem.CONTINUOUS:
         hours, wall, held = _follow_real(instance, name, kinds, branch)
     else:
         columns = options.find(branch.gpu_types, branch.widths)
-        hours = job_class.epoch_size_gpu_hours / _speeds_at(options.speeds, columns)
-        left = np.append(kinds[0], kinds[:-1])
-        hours = hours + changed * (options.pause_h[columns] + options.change_h[left, columns])
+        rows = np.arange(columns.size) if len(options.speeds) > 1 else 0
+        hours = job_class.epoch_size_gpu_hours / options.speeds[rows, columns]
+        hours += changed * options.pause_h[columns]
+        if len(present) > 1:
+            hours[1:] += changed[1:] * options.change_h[kinds[:-1], columns[1:]]
         wall, held = options.wall[columns], options.held[columns]
-    firsts = np.flatnonzero(changed)
+    firsts = changed.nonzero()[0]
     lasts_h, held_h = np.add.reduceat(hours * wall, firsts), np.add.reduceat(hours * held, firsts)
-    begins_h = np.cumsum(lasts_h) - lasts_h
+    begins_h = lasts_h.cumsum() - lasts_h
     stays = []
-    for kind in sorted(set(kinds.tolist())):
-        own, gpu_type = kinds[firsts] == kind, options.gpu_types[kind]
+    for gpu_type in [one for one in options.gpu_types if one in present]:
+        own = slice(None) if len(present) == 1 else kinds[firsts] == options.gpu_types.index(gpu_type)
         paid = instance.paid_gpus(gpu_type, branch.widths[firsts][own])
         rate = job_class.arrival_rate_per_hour * branch.fraction
         stays.append(Stay(name, gpu_type, paid, rate, begins_h[own], lasts_h[own], held_h[own] / lasts_h[own]))
     return stays
-
-
-def _speeds_at(speeds: FloatArray, columns: IntArray) -> FloatArray:
-    picked: FloatArray = speeds[np.arange(columns.size) if len(speeds) > 1 else 0, columns]
-    return picked
 
 
 def _follow_real(
@@ -123,10 +125,13 @@ def _follow_real(
 
 def transform(crowd: Crowd) -> Demand:
     """Compute the chances (H, N) of a crowd by the fast Fourier transform."""
-    roots, half = np.exp(-2j * np.pi * np.arange(crowd.size) / crowd.size), np.arange(crowd.size // 2 + 1)
-    logarithm = np.zeros((len(crowd.jobs), half.size), dtype=complex)
-    for place, (cells, repeat) in enumerate(zip(crowd.cells.astype(int).tolist(), crowd.repeat.tolist(), strict=True)):
-        turned = roots[cells * half % crowd.size]
+    single, cells = crowd.repeat == 0.0, crowd.cells.astype(int)
+    jobs = np.zeros((len(crowd.jobs), crowd.size))
+    np.add.at(jobs.T, cells[single] % crowd.size, crowd.jobs.T[single])
+    logarithm = np.fft.rfft(jobs, axis=1) - jobs.sum(axis=1, keepdims=True)
+    half = np.arange(crowd.size // 2 + 1)
+    for place in np.flatnonzero(~single).tolist():
+        repeat, turned = crowd.repeat[place], np.exp(-2j * np.pi / crowd.size * (cells[place] * half % crowd.size))
         clump = (1.0 - repeat) * turned / (1.0 - repeat * turned)
         logarithm += (crowd.jobs[:, place] * (1.0 - repeat))[:, None] * (clump - 1.0)
     return read_chances(crowd, np.maximum(np.fft.irfft(np.exp(logarithm), crowd.size, axis=1), 0.0))
