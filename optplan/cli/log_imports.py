@@ -298,6 +298,7 @@ def import_log(
     sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
     table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
     """
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.csv_tables import is_parquet, load_polars
     from optplan.instances.job_logs.jobs_table import write_jobs
 
@@ -306,6 +307,7 @@ def import_log(
         load_polars()  # before the work, and before anything is written
     made, classes, sizes = read_job_log(log, name, **{each: options.pop(each) for each in LOG_OPTIONS})
     instance = amend(rename(price_types(made, prices, price_source), name), options)
+    assert isinstance(instance, BoaInstance)
     outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
     outputs.save_page("--report", lambda: _build_page(instance, classes, sizes, log.stem))
     return deliver(instance, outputs)

@@ -35,7 +35,8 @@ class Level:
         if not self.times_s.size:
             return np.zeros(edges_s.size - 1)
         passed = np.append(0.0, np.cumsum(self.gpus[:-1] * np.diff(self.times_s)))
-        return np.diff(np.interp(edges_s, self.times_s, passed)) / np.diff(edges_s)
+        averages: FloatArray = np.diff(np.interp(edges_s, self.times_s, passed)) / np.diff(edges_s)
+        return averages
 
     def enough(self, share: float, from_s: float, until_s: float) -> float:
         """Return the GPUs that are enough for a share of the time between two times, around all others."""
@@ -85,15 +86,14 @@ class Stays:
 
     @property
     def span_s(self) -> tuple[float, float]:
-        """When the first arrives, and when the last is over."""
-        return float(self.queued_s.min(initial=np.inf)), float(self.ended_s.max(initial=-np.inf))
+        """When the first arrives, and when the last is over, a second later at least."""
+        first_s = float(self.queued_s.min())
+        return first_s, max(float(self.ended_s.max()), first_s + 1.0)
 
-    def gpu_hours(self) -> dict[str, float]:
-        """Return what each class held in all."""
-        held_h = np.bincount(
-            self.class_index, self.gpus * (self.ended_s - self.begun_s) / SECONDS_PER_HOUR, minlength=len(self.classes)
-        )
-        return dict(zip(self.classes, held_h.tolist(), strict=True))
+    def gpu_hours(self) -> FloatArray:
+        """Return what each class held in all (C,)."""
+        held_h = self.gpus * (self.ended_s - self.begun_s) / SECONDS_PER_HOUR
+        return np.bincount(self.class_index, held_h, minlength=len(self.classes)).astype(np.float64)
 
     def _add_up(self, from_s: FloatArray, until_s: FloatArray, names: tuple[str, ...]) -> Level:
         places = [place for place, name in enumerate(self.classes) if name in names or not names]

@@ -157,7 +157,9 @@ def _gather_use(outcome: Outcome, told: Mapping[str, Any], budget_gpus: float | 
     nodes, gpus_per_node = told["nodes"], outcome.gpus_per_node
     marks = {} if budget_gpus is None else {"budget": budget_gpus}
     marks |= {} if nodes is None else {"capacity": float(nodes * gpus_per_node)}
-    rented = Level(outcome.times_s, outcome.nodes_rented * float(gpus_per_node)) if nodes is None else None
+    rented = (
+        Level(outcome.times_s, (outcome.nodes_rented * gpus_per_node).astype(np.float64)) if nodes is None else None
+    )
     return Use("Replayed", outcome.stays, waits_s, marks, rented)
 
 

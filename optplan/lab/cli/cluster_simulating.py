@@ -241,14 +241,13 @@ def simulate_cluster(
         with Progress("simulating"):
             outcome, data = cells[0].run()
             data |= tell_least(outcome, world)
-        if "--report" in outputs:
-            given = _read_again(cells[0])
+        read = _read_again(cells[0]) if "--report" in outputs else None
 
     outputs.deliver(data, lambda: _show(outcome, data))
     name = Path(source[0].place).stem
     outputs.save_page(
         "--report",
-        lambda: build_cluster_page(outcome, name, data, budget_gpus=budget_gpus(cells[0].policy), given=given),
+        lambda: build_cluster_page(outcome, name, data, budget_gpus=budget_gpus(cells[0].policy), given=read),
     )
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 

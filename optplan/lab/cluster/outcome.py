@@ -192,7 +192,7 @@ class Outcome:
             _agree(f"seconds of {job.name} with GPUs", job.held_s, job.paused_s + job.trained_s)
         _agree("work of the jobs", float(self.work_gpu_s.sum()), sum(job.work_gpu_s for job in self.jobs))
         _agree("GPU-hours of the jobs", self.gpu_hours, sum(job.gpu_s for job in self.jobs) / SECONDS_PER_HOUR)
-        _agree("GPU-hours of the classes", self.gpu_hours, sum(self.stays.gpu_hours().values()))
+        _agree("GPU-hours of the classes", self.gpu_hours, float(self.stays.gpu_hours().sum()))
         if (self.gpus_used > self.nodes_rented * self.gpus_per_node).any() or self.gpus_used[-1] != 0:
             raise InternalError("more GPUs were in use than were rented, or some were never given back")
 

@@ -171,8 +171,8 @@ class _Cluster:
         classes = tuple(sorted({job.application for job in self._jobs}))
         places = {name: place for place, name in enumerate(classes)}
         of_job = np.array([places[job.application] for job in self._jobs], dtype=np.int64)
-        number, *times_s, gpus = np.frombuffer(self._stays).reshape(-1, 5).T
-        return Stays(classes, of_job[number.astype(np.int64)], *times_s, gpus)
+        number, queued_s, begun_s, ended_s, gpus = np.frombuffer(self._stays).reshape(-1, 5).T
+        return Stays(classes, of_job[number.astype(np.int64)], queued_s, begun_s, ended_s, gpus)
 
     @property
     def _goes_on(self) -> bool:

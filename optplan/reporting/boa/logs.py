@@ -130,7 +130,8 @@ def build_log_page(instance: BoaInstance, trace: JobTrace) -> Page:
     assert use is not None
     assert table is not None  # an instance of a log has both
     held, span_s = use.stays.held(), use.stays.span_s
-    mean = sum(use.stays.gpu_hours().values()) * SECONDS_PER_HOUR / max(span_s[1] - span_s[0], 1.0)
+    held_h = float(use.stays.gpu_hours().sum())
+    mean = held_h * SECONDS_PER_HOUR / (span_s[1] - span_s[0])
     drawn, waits_s = use.stays.gpus.size, np.concatenate(list(use.waits_s.values()))
     lead = "What a log says of its jobs, and of how far it can be believed; nothing is planned."
     if drawn < len(trace):
@@ -142,7 +143,7 @@ def build_log_page(instance: BoaInstance, trace: JobTrace) -> Page:
         lead=lead,
         cards=[
             Card("jobs", f"{len(trace):,}", f"of {len(trace.classes)} classes, in {format_duration(trace.span_s)}"),
-            Card("GPU-hours held", f"{sum(use.stays.gpu_hours().values()):,.1f}"),
+            Card("GPU-hours held", f"{held_h:,.1f}"),
             Card("GPUs enough for 95 % of the time", f"{held.enough(0.95, *span_s):,.4g}", f"at most {held.most:,.4g}"),
         ],
         sections=[
