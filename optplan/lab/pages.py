@@ -140,7 +140,10 @@ def build_cluster_page(
         name=name,
         title=f"{name} under {outcome.policy}: jobs finish in {_say_seconds(told['mean_jct_s'])} on average",
         lead="Simulated event by event; every GPU-second is accounted for.",
-        warnings=[f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else [],
+        warnings=[
+            *([f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else []),
+            *([f"Left out of the log: {given[1].left_out}"] if given is not None and given[1].left_out else []),
+        ],
         cards=[Card(what, said) for what, said in facts[1:]],
         sections=sections,
     )

@@ -88,12 +88,13 @@ def tell_use(uses: Sequence[Use], sizes_h: Mapping[str, FloatArray], *, began_s:
     label = "Area chart: GPUs that jobs held and waited for over time, by class; the table below has the main figures"
     blocks: list[Block] = [Charts([(label, draw_use(uses, began_s=began_s))], _READ_USE), list_uses(uses)]
     sections = [Section("over-time", "GPUs held and waited for over time", blocks, "GPUs over time")]
-    known = [name for name in _rank(uses) if name in sizes_h]
-    names, ends = known[:_MOST_PANELS], _part_sizes(sizes_h)
+    known, ends = _rank(uses), _part_sizes(sizes_h)
+    names = known[:_MOST_PANELS]
     colors = {name: color for group, color in _color_classes(uses).items() for name in group}
     charts = [
         (f"Bar chart: jobs of class {name} by size", _draw_bars(name, [(colors[name], sizes_h[name])], ends, _SIZE))
         for name in names
+        if name in sizes_h
     ]
     for name in names:
         waits = [(colors[name] if use is uses[-1] else GREY, use.waits_s.get(name, np.zeros(0))) for use in uses]
