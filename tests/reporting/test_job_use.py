@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.job_use import Use, draw_use, list_uses, tell_use
-from optplan.reporting.pages import Page, build_page
+from optplan.reporting.pages import Charts, Page, build_page
 
 HOUR = 3600.0
 #: The second of March 2026.
@@ -99,7 +99,9 @@ def test_long_logs_have_longer_stretches(days: float, stretch: str) -> None:
 def test_jobs_are_counted_by_size_and_wait(happened: Use, replayed: Use) -> None:
     """Sizes are parted at powers of the root of ten, common to all classes; waits at 10 s, 1 min and so on."""
     sections = tell_use([happened, replayed], {"vision": np.array([2.0, 5.0, 80.0]), "speech": np.array([0.5])})
-    figures = dict(sections[1].blocks[0].figures)
+    (charts,) = sections[1].blocks
+    assert isinstance(charts, Charts)
+    figures = dict(charts.figures)
     sizes = figures["Bar chart: jobs of class vision by size"]
     assert list(sizes.layout.xaxis.ticktext) == ["1", "", "10", "", "100"]
     assert list(sizes.data[0].y) == [0, 1, 1, 0, 1, 0]
