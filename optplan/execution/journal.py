@@ -83,11 +83,12 @@ class Journal:
     """The journal of one run, in its folder, which is made for the user alone (mode 0700).
 
     One that is there has to be empty, or of a run. Where records are written (``writable``), no other driver may hold
-    the folder; where a run has to have ``begun`` nothing is made, and a folder without one is left as it is.
+    the folder; where a run has to have ``begun`` nothing is made, and a folder without one is left as it is. With
+    ``salvaged``, what can be read of a damaged one is, and ``torn`` says what is wrong with it.
     """
 
-    def __init__(self, folder: Path, *, writable: bool = True, begun: bool = False) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, writable: bool = True, begun: bool = False, salvaged: bool = False) -> None:
+        self.folder, self._is_salvaged, self.torn = folder, salvaged, ""
         # Looked for before the journal is read: a driver that goes on writes first, then counts and starts.
         trace, is_there = _find_trace(folder), self._path.is_file()
         if trace and not is_there:
@@ -156,6 +157,8 @@ class Journal:
         """
         unknown = _list_started(self.folder)  # before it is read: a driver that goes on writes first, then starts
         records = [self._decode(number, body) for number, body in enumerate(self._read_whole()) if number]
+        if self.torn:
+            unknown = set()  # that records are missing is said
         unknown -= {record.operation for record in records if isinstance(record, OperationWanted)}
         if unknown:
             problem = f"{self.folder} holds {min(unknown)}, which no record tells of: records are missing"
@@ -193,8 +196,11 @@ class Journal:
         if whole and first not in ("", rows[0].digest):
             found, whole = f"it is another run's: {_COUNT} beside it is of one with another beginning", 0
         if found:
-            raise _describe_damage(self._path, found, _say_readable(rows[:whole], max(count, len(rows))))
-        return [row.body for row in rows]
+            damage = _describe_damage(self._path, found, _say_readable(rows[:whole], max(count, len(rows))))
+            if not (self._is_salvaged and whole):
+                raise damage
+            self.torn = str(damage)
+        return [row.body for row in rows[:whole]]
 
     def _read_rows(self) -> tuple[list[_Row], str]:
         """Return the rows that can be read, in their order, and why there are no more; nothing where these are all."""
@@ -353,7 +359,7 @@ def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator
 
 def read_kind(folder: Path | str) -> Kind:
     """Return of which kind the run in a folder is."""
-    with Journal(Path(folder), writable=False) as journal:
+    with Journal(Path(folder), writable=False, salvaged=True) as journal:  # who needs all of it reads it again
         assert journal.beginning is not None  # else it cannot be looked at
         return journal.beginning.kind
 

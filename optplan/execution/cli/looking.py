@@ -58,7 +58,7 @@ def build_pages(folders: Sequence[Path]) -> Page:
 
         return build_comparison_page(_read_searches(folders))
     kind = kind_of_folder(folders[0])
-    page: Page = kind.build_page(kind.read(folders[0]))
+    page: Page = kind.build_page(kind.look(folders[0]))
     return page
 
 

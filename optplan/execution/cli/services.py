@@ -38,6 +38,10 @@ def read(folder: Path) -> Told:
     return Told(stands)
 
 
+#: Its page shows how it stands.
+look = read
+
+
 def present(stands: dict[str, Any]) -> list[Shown]:
     """Show how a service stands."""
     from optplan.reporting.tables import fact_table
