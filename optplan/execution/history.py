@@ -1,20 +1,16 @@
-"""How a run went, as plain data that its page is drawn from: gathered record by record, whatever its kind.
-
-Nothing but the records is needed, so that a run that goes on and one that ended years ago are read alike.
-"""
+"""How a run went, as plain data that its page is drawn from: gathered from its records alone, whatever its kind."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from optplan.contracts.conditions import Mode, waits_for
 from optplan.contracts.plan import Plan, UnitKind
-from optplan.contracts.resources import Billing
+from optplan.contracts.resources import Billing, Resource
 from optplan.execution import records as told
 from optplan.execution.cluster import spent_usd
 from optplan.execution.fleets.state import FleetState
@@ -24,18 +20,27 @@ from optplan.execution.state import Member, NodeState, Phase, State
 from optplan.execution.streams.state import JobState, StreamState
 from optplan.units import SECONDS_PER_HOUR
 
-#: Most moments at which the cost of a run is noted; it grows evenly between two.
-_MOST_MOMENTS = 400
+#: Moments at which the cost of a run is noted; it grows evenly between two.
+_MOMENTS = 200
 #: How trials and jobs stand, and how their stays ended.
 WINNER, DONE, RUNNING, WAITING, OUT, GIVEN_UP = "winner", "finished", "running", "waiting", "eliminated", "given up"
 STOPPED, FAILED = "stopped", "failed"
 
 
 class Moment(NamedTuple):
-    """What is so high from a time on, in seconds since the run began, or after so many iterations."""
+    """What is so high after so many seconds of the run, or iterations."""
 
     t: float
     height: float
+
+
+class Span(NamedTuple):
+    """GPUs that are held from when until when, and what that costs."""
+
+    begin_s: float
+    end_s: float
+    gpus: float
+    amount: float = 0.0
 
 
 @dataclass(slots=True)
@@ -51,224 +56,194 @@ class Stay:
     is_resized: bool = False  #: Whether it has other GPUs than the one before, without a promotion.
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Seen:
-    """A trial or a job: what it tries, how it stands, where it was last, what it has shown and taken."""
+    """A trial or a job: how it stands, what it tries, has done, shown (iterations, metric) and held (seconds)."""
 
     name: str
     state: str
-    configuration: Mapping[str, Any] = field(default_factory=dict)
-    iterations: int = 0
-    curve: Sequence[Moment] = ()
-    place: Mapping[str, int] = field(default_factory=dict)
+    configuration: Mapping[str, Any]
+    iterations: int
+    curve: Sequence[Moment]
+    gpu_s: float
+    place: Mapping[str, int] = field(default_factory=dict)  #: Where it is, or was last.
     restarts: int = 0
-    gpu_s: float = 0.0
     usd: float | None = None  #: Of its GPUs, while it held them; None without prices.
-    own: Mapping[str, str | float | None] = field(default_factory=dict)  #: What jobs of a stream have besides.
-
-
-class Forecast(NamedTuple):
-    """What a plan expects: GPUs that are held, and the amount spent, over time."""
-
-    name: str
-    gpus: list[Moment]
-    spent: list[Moment]
+    own: Mapping[str, object] = field(default_factory=dict)  #: What jobs of a stream have besides.
 
 
 @dataclass
 class History:
-    """A run as far as it went: ``gpus`` are those of a node by resource, ``t`` is the time of its last record."""
+    """A run as far as it went: ``t`` is the time of its last record, ``gpus`` are those of a node by resource."""
 
     kind: str
     t: float
     metric: str
     is_most: bool  #: Whether more of the metric is better.
     is_priced: bool  #: Whether US dollars are counted; else GPU-hours.
-    nodes: list[NodeState]
+    nodes: Sequence[NodeState]
     gpus: Mapping[str, int]
-    members: list[Seen]
-    stays: list[Stay]
+    members: Sequence[Seen]
+    stays: Sequence[Stay]
     borders: list[tuple[float, str]] = field(default_factory=list)  #: When stages began.
     replans: list[tuple[float, str]] = field(default_factory=list)  #: When the rest was planned anew, and why.
     events: list[str] = field(default_factory=list)
     spent: list[Moment] = field(default_factory=list)
-    forecasts: list[Forecast] = field(default_factory=list)  #: Of the first plan, and of each one after it.
+    #: What the first plan expects, and each one after it from when so much was spent on.
+    forecasts: list[tuple[Moment, list[Span]]] = field(default_factory=list)
 
 
-class Historian:
-    """Takes the records of a run one by one, and says at any time how it went; ``tell`` says what a reader should know.
+class _Stays:
+    """What operations have done, by their names and by who trained."""
 
-    Of the run it looks at what that was made from, and at no record that is applied already.
-    """
-
-    def __init__(self, run: Run[Any, Any, Any, Any], tell: Callable[[told.Record], list[str]]) -> None:
-        self._kind, self._state, self._tell, rules = run.kind, run.make_state(), tell, getattr(run, "rules", None)
-        self._metric = (getattr(run.options, "metric", None) or "") if rules is None else rules.metric
-        self._is_most = rules is not None and rules.mode is Mode.MAX
-        self._sizes = getattr(run.options, "gpus_per_node", {})
-        self._resources = dict(run.plan.resources)
-        self._stays: dict[str, Stay] = {}
-        self._last: dict[str, Stay] = {}
-        self._failures, self._resizes = Counter[str](), Counter[str]()
-        self._curves: dict[str, list[Moment]] = {}
-        self._borders: list[tuple[float, str]] = []
-        self._replans: list[tuple[float, str]] = []
-        self._events: list[str] = []
-        self._moments, self._apart_s = [Moment(0.0, 0.0)], 0.0
-        self._forecasts = [foresee(run.plan)]
+    def __init__(self, metric: str, *, in_stages: bool) -> None:
+        self._metric, self._in_stages = metric, in_stages
+        self.all, self.last = dict[str, Stay](), dict[str, Stay]()
+        self.curves, self.failures = defaultdict[str, list[Moment]](list), Counter[str]()
+        self.resizes = Counter[str]()
 
     def see(self, record: told.Record) -> None:
         """Take a record into account."""
-        state = self._state
-        if record.t > state.t >= self._moments[-1].t + self._apart_s:
-            self._meter()
-        state.apply(record)
-        self._events += self._tell(record)
         match record:
             case told.OperationWanted():
-                self._begin(record)
+                label, before = record.segment if self._in_stages else "", self.last.get(record.trial)
+                stay = Stay(record.trial, label, record.place, record.t)
+                stay.is_resized = before is not None and before.label == label and _width(before) != _width(stay)
+                self.resizes[record.trial] += stay.is_resized
+                self.all[record.operation] = self.last[record.trial] = stay
             case told.MetricsShown():
                 for operation, points in record.curves.items():
-                    self._show(self._stays[operation].member, points)
+                    _extend(self.curves[self.all[operation].member], points)
             case told.OperationEnded() | told.OperationFailed():
-                self._end(record)
-            case told.SegmentBegan():
-                segment = state.segments[record.segment].segment
-                self._borders.append((record.t, segment.label or segment.id))
-            case told.Replanned():
-                self._resources |= state.plan.resources
-                self._replans.append((record.t, record.why))
-                # Those of fleets count from when they are made.
-                offset_s = record.t if self._kind == "fleet" else 0.0
-                self._forecasts.append(foresee(state.plan, offset_s, Moment(record.t, self._spend())))
-            case told.TablePublished():
-                self._replans.append((record.t, f"new widths: {record.why}"))
+                stay, value = self.all[record.operation], read_metric(record.metrics.get(self._metric))
+                stay.end_s, stay.how = record.t, DONE
+                if isinstance(record, told.OperationFailed):
+                    stay.how = f"{FAILED}: {record.why}"
+                    self.failures[stay.member] += 1
+                elif not record.complete:
+                    stay.how = STOPPED
+                if record.iterations is not None and not math.isnan(value):
+                    _extend(self.curves[stay.member], [(record.iterations, value)])
 
-    def write(self) -> History:
-        """Say how it went until now."""
-        self._meter()
-        return History(
-            self._kind,
-            self._state.t,
-            self._metric,
-            self._is_most,
-            self._is_priced,
-            list(self._state.nodes.values()),
-            {name: self._size(name) for name in self._resources},
-            list(self._list_members()),
-            list(self._stays.values()),
-            self._borders,
-            self._replans,
-            self._events,
-            self._moments,
-            self._forecasts,
-        )
-
-    def _begin(self, record: told.OperationWanted) -> None:
-        trial, label = record.trial, record.segment if self._kind == "search" else ""
-        stay, last = Stay(trial, label, record.place, record.t), self._last.get(trial)
-        if last is not None and last.label == label and sum(last.place.values()) != sum(stay.place.values()):
-            stay.is_resized = True
-            self._resizes[trial] += 1
-        self._stays[record.operation] = self._last[trial] = stay
-
-    def _end(self, record: told.OperationEnded | told.OperationFailed) -> None:
-        stay, value = self._stays[record.operation], read_metric(record.metrics.get(self._metric))
-        stay.end_s = record.t
-        if isinstance(record, told.OperationEnded):
-            stay.how = DONE if record.complete else STOPPED
-        else:
-            stay.how = f"{FAILED}: {record.why}"
-            self._failures[stay.member] += 1
-        if record.iterations is not None and not math.isnan(value):
-            self._show(stay.member, [(record.iterations, value)])
-
-    def _show(self, member: str, points: Sequence[tuple[int, float]]) -> None:
-        """Add to a curve; what was done again from a checkpoint takes the place of what was shown before."""
-        curve = self._curves.setdefault(member, [])
-        for iterations, value in points:
-            while curve and curve[-1].t >= iterations:
-                curve.pop()
-            curve.append(Moment(iterations, value))
-
-    @property
-    def _is_priced(self) -> bool:
-        is_known = all(each.price_usd_per_hour is not None for each in self._resources.values())
-        return is_known and not isinstance(self._state, StreamState)
-
-    def _size(self, resource: str) -> int:
-        is_stream = isinstance(self._state, StreamState)
-        return int(self._sizes.get(resource, 1)) if is_stream else self._resources[resource].gpus_per_node
-
-    def _meter(self) -> None:
-        """Note what is spent by now; where that was noted too often, every second note is forgotten."""
-        now_s = self._state.t
-        if now_s > self._moments[-1].t:
-            self._moments.append(Moment(now_s, self._spend()))
-        if len(self._moments) > _MOST_MOMENTS:
-            self._moments, self._apart_s = self._moments[::2], 2.0 * now_s / _MOST_MOMENTS
-
-    def _spend(self) -> float:
-        state = self._state
-        if isinstance(state, FleetState):
-            return state.spent_by(state.t)
-        usd = spent_usd(state, state.t) if isinstance(state, State) else None
-        return gpu_hours(state.nodes.values(), state.t, self._size) if usd is None else usd
-
-    def _list_members(self) -> Iterator[Seen]:
+    def list_members(self, state: Any, seen: History, prices: Mapping[str, Resource]) -> Iterator[Seen]:  # noqa: ANN401
         """Describe trials or jobs, in their order; a fleet has none."""
-        state, name_state = self._state, _name_states(self._state)
         gpu_s, usd = defaultdict[str, float](float), defaultdict[str, float](float)
-        for stay in self._stays.values():
-            seconds = (state.t if stay.end_s is None else stay.end_s) - stay.begin_s
-            for node, gpus in stay.place.items():
-                of = state.nodes[node]
-                rate = of.usd_per_hour or self._resources[of.resource].price_usd_per_hour or 0.0
-                gpu_s[stay.member] += seconds * gpus
-                usd[stay.member] += rate / self._size(of.resource) / SECONDS_PER_HOUR * seconds * gpus
+        for stay in self.all.values():
+            for name, gpus in stay.place.items():
+                node, held_s = state.nodes[name], gpus * ((seen.t if stay.end_s is None else stay.end_s) - stay.begin_s)
+                rate = node.usd_per_hour or prices[node.resource].price_usd_per_hour or 0.0
+                gpu_s[stay.member] += held_s
+                usd[stay.member] += held_s * rate / seen.gpus[node.resource] / SECONDS_PER_HOUR
+        name_state, last = _name_states(state), self.last
         members: Mapping[str, Member] = getattr(state, "trials", None) or getattr(state, "jobs", {})
         for name, each in members.items():
-            curve, last = self._curves.get(name, ()), self._last.get(name)
-            yield Seen(
-                name=name,
-                state=name_state(each),
-                configuration=each.configuration,
-                iterations=max(each.iterations, int(curve[-1].t) if curve else 0),
-                curve=curve,
-                place=each.place or ({} if last is None else last.place),
-                restarts=max(0, self._failures[name] - bool(each.why_dropped)),
-                gpu_s=gpu_s[name],
-                usd=usd[name] if self._is_priced else None,
-                own=_describe_job(each, self._resizes[name]) if isinstance(each, JobState) else {},
-            )
+            done = max([each.iterations, *(int(point.t) for point in self.curves[name][-1:])])
+            one = Seen(name, name_state(each), each.configuration, done, self.curves[name], gpu_s[name])
+            one.place = each.place or (last[name].place if name in last else {})
+            one.restarts = max(0, self.failures[name] - bool(each.why_dropped))
+            one.usd = usd[name] if seen.is_priced else None
+            if isinstance(each, JobState):
+                one.own = _describe(each, self.resizes[name])
+            yield one
 
 
-def _describe_job(job: JobState, resizes: int) -> dict[str, str | float | None]:
+def gather(
+    run: Run[Any, Any, Any, Any], records: Sequence[told.Record], tell: Callable[[told.Record], list[str]]
+) -> History:
+    """Gather how a run went from its records, of which ``tell`` says what readers should know.
+
+    Of the run it looks at what that was made from, and at no record that is applied already.
+    """
+    state, rules, resources = run.make_state(), getattr(run, "rules", None), dict(run.plan.resources)
+    metric = (getattr(run.options, "metric", None) or "") if rules is None else rules.metric
+    is_most, end_s = rules is not None and rules.mode is Mode.MAX, max((each.t for each in records), default=0.0)
+    own, is_stream = getattr(run.options, "gpus_per_node", {}), isinstance(state, StreamState)
+    sizes = {name: own.get(name, 1) if is_stream else each.gpus_per_node for name, each in resources.items()}
+    seen = History(run.kind, end_s, metric, is_most, False, (), sizes, (), ())
+    stays = _Stays(metric, in_stages=isinstance(state, State))
+    seen.forecasts.append((Moment(0.0, 0.0), foresee(run.plan, end_s)))
+    for record in records:
+        if record.t >= len(seen.spent) * end_s / _MOMENTS and record.t > state.t:
+            seen.spent.append(Moment(state.t, spend(state, sizes)))
+        state.apply(record)
+        stays.see(record)
+        seen.events += tell(record)
+        match record:
+            case told.SegmentBegan():
+                segment = state.segments[record.segment].segment
+                seen.borders.append((record.t, segment.label or segment.id))
+            case told.Replanned():
+                resources |= state.plan.resources
+                sizes |= {name: each.gpus_per_node for name, each in state.plan.resources.items()}
+                spans = foresee(state.plan, end_s, record.t if isinstance(state, FleetState) else 0.0)
+                later = [span for span in spans if span.begin_s >= record.t]
+                seen.forecasts.append((Moment(record.t, spend(state, sizes)), later))
+                seen.replans.append((record.t, record.why))
+            case told.TablePublished():
+                seen.replans.append((record.t, f"new widths: {record.why}"))
+    seen.is_priced = not is_stream and all(each.price_usd_per_hour is not None for each in resources.values())
+    seen.spent.append(Moment(end_s, spend(state, sizes)))
+    seen.nodes, seen.stays = list(state.nodes.values()), list(stays.all.values())
+    seen.members = list(stays.list_members(state, seen, resources))
+    return seen
+
+
+def _width(stay: Stay) -> int:
+    return sum(stay.place.values())
+
+
+def _extend(curve: list[Moment], points: Iterable[tuple[int, float]]) -> None:
+    """Add to a curve; what was done again from a checkpoint takes the place of what was shown before."""
+    for iterations, value in points:
+        while curve and curve[-1].t >= iterations:
+            curve.pop()
+        curve.append(Moment(iterations, value))
+
+
+def _describe(job: JobState, resizes: int) -> dict[str, object]:
     took_h = None if job.ended_s is None else (job.ended_s - job.arrived_s) / SECONDS_PER_HOUR
-    return {
-        "class": job.job_class,
-        "arrived (h)": job.arrived_s / SECONDS_PER_HOUR,
-        "took (h)": took_h,
-        "resizes": resizes,
-    }
+    arrived_h = job.arrived_s / SECONDS_PER_HOUR
+    return {"class": job.job_class, "arrived (h)": arrived_h, "took (h)": took_h, "resizes": resizes}
 
 
-def held_s(node: NodeState, now_s: float) -> tuple[float, float]:
-    """Return from when until when a node was held."""
-    return node.wanted_s if node.launch_s is None else node.launch_s, now_s if node.end_s is None else node.end_s
+def held(nodes: Iterable[NodeState], now_s: float, sizes: Mapping[str, int]) -> Iterator[Span]:
+    """Yield for each node its GPUs, and from when until when they were held."""
+    for node in nodes:
+        begin_s = node.wanted_s if node.launch_s is None else node.launch_s
+        yield Span(begin_s, now_s if node.end_s is None else node.end_s, sizes[node.resource])
 
 
-def gpu_hours(nodes: Iterator[NodeState] | Any, now_s: float, size: Callable[[str], int]) -> float:  # noqa: ANN401
-    """Add up for how long nodes were held."""
-    spans = ((size(node.resource), *held_s(node, now_s)) for node in nodes)
-    return sum(gpus * (end_s - begin_s) for gpus, begin_s, end_s in spans) / SECONDS_PER_HOUR
+def spend(state: Any, sizes: Mapping[str, int]) -> float:  # noqa: ANN401 - the state of a run
+    """Return what was spent until now: US dollars, or GPU-hours where prices are not known, and of streams."""
+    if isinstance(state, FleetState):
+        return state.spent_by(state.t)
+    usd = spent_usd(state, state.t) if isinstance(state, State) else None
+    gpu_s = (span.gpus * (span.end_s - span.begin_s) for span in held(state.nodes.values(), state.t, sizes))
+    return sum(gpu_s) / SECONDS_PER_HOUR if usd is None else usd
+
+
+def foresee(plan: Plan, until_s: float, offset_s: float = 0.0) -> list[Span]:
+    """Say what a plan expects: of a stream on average until a time, of others segment by segment."""
+    if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
+        rates = {unit.id: getattr(unit, "arrival_rate_per_hour", 0.0) for unit in plan.units}
+        gpus = sum(rates[each.unit] * each.share * each.expected.gpu_hours for each in plan.segments)
+        return [Span(0.0, until_s, gpus, gpus * until_s / SECONDS_PER_HOUR)]
+    is_priced = all(each.expected.cost_usd is not None for each in plan.segments)
+    spans = []
+    for each in plan.segments:
+        resource, what = plan.resources[each.resource], each.expected
+        is_shared, at_once = resource.billing is Billing.GPUS, min(each.at_once, each.members)
+        gpus = at_once * each.gpus if is_shared else each.nodes * resource.gpus_per_node
+        amount = (what.cost_usd or 0.0) if is_priced else what.gpu_hours
+        spans.append(Span(offset_s + what.start_s, offset_s + each.end_s, gpus, amount))
+    return spans
 
 
 def _name_states(state: object) -> Callable[[Any], str]:
     """Return what says how a trial or a job stands."""
     if not isinstance(state, State):
         return lambda job: (
-            (GIVEN_UP if job.why_dropped else DONE) if job.is_over else RUNNING if job.operation else WAITING
+            GIVEN_UP if job.why_dropped else DONE if job.is_over else RUNNING if job.operation else WAITING
         )
     opened = [each for each in state.segments.values() if each.opened_s is not None]
     latest = {trial: each for each in opened for trial in each.members}
@@ -285,36 +260,3 @@ def _name_states(state: object) -> Callable[[Any], str]:
         return DONE if not later else OUT if is_over or all(each.opened_s is not None for each in later) else WAITING
 
     return name
-
-
-def foresee(plan: Plan, offset_s: float = 0.0, since: Moment | None = None) -> Forecast:
-    """Say what a plan expects from when so much was spent on: of a stream on average, of others by segments.
-
-    Spent are US dollars, or GPU-hours where prices are not known, and of streams.
-    """
-    if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
-        rates = {unit.id: getattr(unit, "arrival_rate_per_hour", 0.0) for unit in plan.units}
-        gpus = sum(rates[each.unit] * each.share * each.expected.gpu_hours for each in plan.segments)
-        return Forecast("planned, on average", [Moment(0.0, gpus)], [])
-    first = since or Moment(0.0, 0.0)
-    is_priced = all(each.expected.cost_usd is not None for each in plan.segments)
-    gpus_at, rate_at = Counter[float](), defaultdict[float, float](float)
-    for each in plan.segments:
-        resource, what = plan.resources[each.resource], each.expected
-        begin_s, end_s = offset_s + what.start_s, offset_s + what.start_s + what.seconds
-        if begin_s < first.t or end_s <= begin_s:
-            continue
-        is_shared = resource.billing is Billing.GPUS
-        gpus = min(each.at_once, each.members) * each.gpus if is_shared else each.nodes * resource.gpus_per_node
-        rate = ((what.cost_usd or 0.0) if is_priced else what.gpu_hours) / what.seconds
-        for t, sign in ((begin_s, 1), (end_s, -1)):
-            gpus_at[t] += sign * gpus
-            rate_at[t] += sign * rate
-    times = sorted(gpus_at)
-    spent, rates_now = [first], accumulate(rate_at[t] for t in times)
-    rate = 0.0
-    for t, after in zip(times, rates_now, strict=True):
-        spent.append(Moment(t, spent[-1].height + rate * (t - spent[-1].t)))
-        rate = after
-    held = [Moment(t, n) for t, n in zip(times, accumulate(gpus_at[t] for t in times), strict=True)]
-    return Forecast("planned" if since is None else "planned anew", [Moment(first.t, 0), *held], spent)

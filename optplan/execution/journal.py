@@ -31,9 +31,9 @@ SCHEMA_VERSION = 3
 #: Name of the file in a run's folder.
 JOURNAL = "journal.sqlite"
 #: File with the number of records and the digest of the first.
-_COUNT = "journal.count"
+COUNT = "journal.count"
 #: What may lie in a folder in which no run has begun: after a kill, and at the top of a volume.
-_HARMLESS = (DRIVER_LOCK, _COUNT, "lost+found")
+_HARMLESS = (DRIVER_LOCK, COUNT, "lost+found")
 #: Digits of the number of records.
 _DIGITS = 12
 #: Files in the folders of the operations that runs have started.
@@ -115,7 +115,7 @@ class Journal:
                 if self.beginning is None and not writable:  # a driver was killed before the run was written down
                     raise UsageError(f"{folder}: no run is there; give the folder that --out named")
                 if writable:
-                    self._count = _open_count(folder / _COUNT)
+                    self._count = _open_count(folder / COUNT)
                     held.callback(os.close, self._count)
                 self._held = held.pop_all()
         except OSError as error:
@@ -190,11 +190,11 @@ class Journal:
         if not found:
             found = trouble
         if not found and known is None:
-            found = f"{_COUNT} beside it does not say how many records it has"
+            found = f"{COUNT} beside it does not say how many records it has"
         elif not found and len(rows) < count:
             found = f"it has {len(rows)} of {count} records"
         if whole and first not in ("", rows[0].digest):
-            found, whole = f"it is another run's: {_COUNT} beside it is of one with another beginning", 0
+            found, whole = f"it is another run's: {COUNT} beside it is of one with another beginning", 0
         if found:
             damage = _describe_damage(self._path, found, _say_readable(rows[:whole], max(count, len(rows))))
             if not (self._is_salvaged and whole):
@@ -301,7 +301,7 @@ def _read_count(folder: Path) -> tuple[int, str] | None:
     None where that is not known.
     """
     try:
-        count, _, first = (folder / _COUNT).read_text(encoding="ascii").partition(" ")
+        count, _, first = (folder / COUNT).read_text(encoding="ascii").partition(" ")
         return int(count or "0"), first  # just made: empty
     except (OSError, ValueError):
         return None
@@ -309,8 +309,8 @@ def _read_count(folder: Path) -> tuple[int, str] | None:
 
 def _find_trace(folder: Path) -> str:
     """Say what a run has left in a folder besides its journal; nothing where there is nothing."""
-    if (folder / _COUNT).is_file() and _read_count(folder) != (0, ""):
-        return f"nothing is in it, and {_COUNT} beside it says otherwise"
+    if (folder / COUNT).is_file() and _read_count(folder) != (0, ""):
+        return f"nothing is in it, and {COUNT} beside it says otherwise"
     traces = (path for pattern in _TRACES for path in folder.glob(pattern))
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
 

@@ -70,7 +70,7 @@ class _Fleets(RunKind):
             Card("cost", format_usd(outcome.cost_usd)),
             Card("VMs lost", f"{sum(outcome.lost.values()):,}", name_vms(outcome.lost)),
         ]
-        sections = [*told.tell_history(), Section("facts", "The run", [Definitions(_list_facts(outcome))])]
+        sections = told.tell_history(Section("facts", "The run", [Definitions(_list_facts(outcome))]))
         page = Page(told.name, title, lead, outcome.status, kind, told.list_warnings(), cards, sections)
         return page._replace(window_title="fleet")
 

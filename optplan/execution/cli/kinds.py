@@ -10,22 +10,23 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
+from optplan.execution.journal import COUNT
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.cli.run_view import RunView, Teller
-    from optplan.execution.history import Historian, History
+    from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
     from optplan.execution.outcomes import Outcome
+    from optplan.execution.records import Record
     from optplan.execution.runs import Run
     from optplan.reporting.faces import Face
     from optplan.reporting.pages import Page, Section
@@ -56,11 +57,11 @@ class Told(NamedTuple):
     history: History | None = None  #: How a run went; None where nobody asked.
     torn: str = ""  #: What is wrong with its journal.
 
-    def tell_history(self) -> list[Section]:
-        """Tell how a run went, where that is known."""
+    def tell_history(self, *own: Section) -> list[Section]:
+        """Tell how a run went, where that is known, with sections of its kind's own before what happened."""
         from optplan.execution.cli.run_page import tell_history
 
-        return [] if self.history is None else tell_history(self.history)
+        return [*own] if self.history is None else tell_history(self.history, own)
 
     def list_warnings(self) -> list[str]:
         """Say what readers of its page have to know first."""
@@ -113,19 +114,16 @@ class RunKind(ABC):
         from optplan.execution.runs import type_of
 
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
-        fields, out, kind = _fill(given, plan), own.get("out"), type_of(self.KIND)
-
-        @cache
-        def watch() -> Historian:
-            return self._write_down(kind(plan, kind.options_type(**fields), self.NOTHING))
-
-        watches = seen and out is None  # without a folder nothing is written down
-        see = (lambda record: watch().see(record)) if watches else None  # made once it has begun: that refuses better
-        with listening(events, self.telling(plan, fields, None), see) as listener:
+        fields, out = _fill(given, plan), own.get("out")
+        kept: list[Record] = []
+        keep = kept.append if seen and out is None else None  # without a folder nothing is written down
+        with listening(events, self.telling(plan, fields, None), keep) as listener:
             outcome = self.begin(plan, own, listener, fields)
         if seen and out is not None:
             return self.look(Path(out))
-        return Told(outcome, plan.instance_name, watch().write() if watches else None)
+        kind = type_of(self.KIND)
+        history = self._gather(kind(plan, kind.options_type(**fields), self.NOTHING), kept) if seen else None
+        return Told(outcome, plan.instance_name, history)
 
     def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
         """Go on with the run in a folder, as :meth:`follow` does."""
@@ -151,15 +149,26 @@ class RunKind(ABC):
 
         with Journal(folder, writable=False, salvaged=True) as journal:
             run = type_of(self.KIND).open(journal)
-            historian = self._write_down(run)
-            for record in run.past:
-                historian.see(record)
-            return Told(run.describe(), run.plan.instance_name, historian.write(), journal.torn)
+            history = self._gather(run, run.past)
+            return Told(run.describe(), run.plan.instance_name, history, journal.torn)
 
-    def _write_down(self, run: Run[Any, Any, Any, Any]) -> Historian:
-        from optplan.execution.history import Historian
+    def stamp(self, folder: Path) -> str:
+        """Return what changes whenever a record is written."""
+        count = folder / COUNT
+        return count.read_text("ascii") if count.is_file() else ""
 
-        return Historian(run, self.telling(run.plan, run.options.to_json_data(), None).tell)
+    def say_follower(self, told: Told, folder: Path, process: int | None) -> str:
+        """Say who follows a run, and what to do where nobody does."""
+        if process is not None:
+            return f"followed by process {process}"
+        if told.outcome.status == "ended":
+            return "it has ended"
+        return f"nobody follows it{name_held(told.outcome, folder)}; `optplan run --resume {folder}` goes on"
+
+    def _gather(self, run: Run[Any, Any, Any, Any], records: Sequence[Record]) -> History:
+        from optplan.execution.history import gather
+
+        return gather(run, records, self.telling(run.plan, run.options.to_json_data(), None).tell)
 
     def list_logs(self, folder: Path) -> dict[str, Path]:
         """Return what trials, jobs and the ranks of fleets wrote, by their names, and what the user's command said."""

@@ -153,10 +153,11 @@ def build_run_page(told: Told) -> Page:
     ]
     if best is not None and best.configuration:
         title += f" ({_list_configuration(best)})"
-    sections = [*told.tell_history(), Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
+    own = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
     if best is not None:
         heading = "The winner" if is_winner else "Best so far"
-        sections.append(Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
+        own.append(Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
+    sections = told.tell_history(*own)
     said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
     window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
     return Page(name, title, said, badge, kind, told.list_warnings(), cards, sections, window_title=window_title)
@@ -230,7 +231,8 @@ def _list_winner(what: str, winner: Winner) -> list[tuple[str, str]]:
 
 
 def _list_configuration(winner: Winner) -> str:
-    return ", ".join(f"{name}={value}" for name, value in winner.configuration.items())
+    shown = {name: f"{v:.6g}" if isinstance(v, float) else v for name, v in winner.configuration.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
 def _compare(actual: str, planned: str) -> str:

@@ -68,11 +68,10 @@ class _Streams(RunKind):
             Card("GPU-hours of nodes", _hours(outcome.node_gpu_hours), f"held by jobs: {_hours(outcome.gpu_hours)}"),
             Card("jobs", f"{sum(one.jobs for one in outcome.classes):,}", _count_done(outcome)),
         ]
-        sections = [
-            *told.tell_history(),
+        sections = told.tell_history(
             Section("classes", "Classes of jobs", [_make_table(outcome)]),
             Section("facts", "The whole stream", [Definitions(_list_facts(outcome))]),
-        ]
+        )
         warnings = told.list_warnings()
         return Page(told.name, title, lead, *badge, warnings, cards, sections, window_title="stream of jobs")
 

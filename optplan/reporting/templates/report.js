@@ -105,7 +105,7 @@
     try {
       const state = await (await fetch("state")).json();
       live.textContent = state.said;
-      live.classList.toggle("warning", !state.followed);
+      live.classList.toggle("warning", state.alarm);
       if (version !== state.version)
         replace(new DOMParser().parseFromString(await (await fetch("page")).text(), "text/html"));
       version = state.version;
