@@ -118,7 +118,7 @@ class _Stays:
                 stay, value = self.all[record.operation], read_metric(record.metrics.get(self._metric))
                 stay.end_s, stay.how = record.t, DONE
                 if isinstance(record, told.OperationFailed):
-                    stay.how = f"{FAILED}: {record.why}"
+                    stay.how = f"{STOPPED if record.blameless else FAILED}: {record.why}"
                     self.failures[stay.member] += 1
                 elif not record.complete:
                     stay.how = STOPPED
@@ -184,6 +184,8 @@ def gather(
     seen.is_priced = not is_stream and all(each.price_usd_per_hour is not None for each in resources.values())
     seen.spent.append(Moment(end_s, spend(state, sizes)))
     seen.nodes, seen.stays = list(state.nodes.values()), list(stays.all.values())
+    for vm in seen.nodes if isinstance(state, FleetState) else ():
+        vm.launch_s = vm.wanted_s  # nobody tells when its launch begins
     seen.members = list(stays.list_members(state, seen, resources))
     return seen
 

@@ -46,7 +46,7 @@ GIVEN_UP = "given up by the user"
 _ROUND_S = 0.5
 
 #: Seconds after which what was shown on the way is written down, should nothing else be.
-_SHOWN_S = 10.0
+_SHOWN_S = 5.0
 #: Iterations of an operation that are all kept of its curve, as a power of two; then every second, every fourth, ...
 _WHOLE = 5
 

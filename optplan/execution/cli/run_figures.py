@@ -157,7 +157,7 @@ def _list_bars(
         ready_s = span.end_s if node.ready_s is None else min(node.ready_s, span.end_s)
         row, name = row_of[node.name], node.name
         yield "node is launched", style.ORANGE, span.begin_s, ready_s, row, _FILLED, f"{name} is launched"
-        yield "node is idle", style.SHADE, ready_s, span.end_s, row, _FILLED, f"{name} is there"
+        yield "node is idle", style.fade(style.GREY, 0.25), ready_s, span.end_s, row, _FILLED, f"{name} is there"
     states = {each.name: each.state for each in history.members}
     free = {node.name: [-math.inf] * history.gpus[node.resource] for node in history.nodes}
     for stay in sorted(history.stays, key=lambda stay: stay.begin_s):
@@ -240,8 +240,8 @@ def _add_up(spans: Iterable[Span]) -> list[Moment]:
     """Add up GPUs that are held from when to when; of many steps the most in each small part of the time is kept."""
     steps: dict[float, float] = {}
     for span in spans:
-        steps[span.begin_s] = steps.get(span.begin_s, 0.0) + span.gpus
-        steps[span.end_s] = steps.get(span.end_s, 0.0) - span.gpus
+        for t, gpus in ((round(span.begin_s, 6), span.gpus), (round(span.end_s, 6), -span.gpus)):  # no gaps by rounding
+            steps[t] = steps.get(t, 0.0) + gpus
     times = sorted(steps)
     points = list(starmap(Moment, zip(times, accumulate(steps[t] for t in times), strict=True)))
     if len(points) <= _MOST_STEPS:

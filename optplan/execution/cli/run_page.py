@@ -75,7 +75,8 @@ def _list_members(history: History) -> Table:
     columns = [Column("trial" if is_search else "job", style="name"), Column("state")]
     columns += numbers(*[history.metric or "metric"][:shown], "iterations" if is_search else "epochs")
     columns += [Column(name, True, "name") for name in names] if is_wide else [Column("configuration", style="wraps")]
-    columns += numbers(*own, "restarts", "GPU-hours", *["cost ($)"][: history.is_priced])
+    columns += [Column(name, name != "class") for name in own]
+    columns += numbers("restarts", "GPU-hours", *["cost ($)"][: history.is_priced])
     columns.append(Column("node"))
 
     def write(each: Seen) -> tuple[str, ...]:
