@@ -107,10 +107,11 @@ def draw_places(history: History) -> style.Figure:
         said = style.escape_text(f"{words}: {format_duration(end_s - begin_s)}")
         block = style.Block(begin_s / scale.seconds, end_s / scale.seconds, middle, height, said)
         bars.setdefault((name, color), []).append(block)
-    lengths = sorted((bar.end - bar.start for found in bars.values() for bar in found), reverse=True)[:_MOST_BARS]
+    every = [bar for found in bars.values() for bar in found if bar.end > bar.start]
+    longest = set(map(id, heapq.nlargest(_MOST_BARS, every, key=lambda bar: bar.end - bar.start)))
     edge = {"color": "white", "width": 1 if pixels > 8 else 0}
     for (name, color), found in bars.items():
-        drawn = [bar for bar in found if bar.end - bar.start >= max(lengths[-1], 1e-12)]
+        drawn = [bar for bar in found if id(bar) in longest]
         style.add_blocks(figure, name, drawn, {"color": color, "line": edge})
     borders = [
         (t / scale.seconds, height, f"{style.escape_text(name)} begins after {format_duration(t)}")
