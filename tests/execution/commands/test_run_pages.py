@@ -116,7 +116,8 @@ def test_a_browser_draws_the_search(search: Path, visit: Visitor, tmp_path: Path
         pytest.approx((0, 100)),
         pytest.approx((100, 180)),
     ]
-    assert [60 * x for x in places["a stage begins"]["x"] if x is not None] == pytest.approx([0, 0, 100, 100])
+    begins = [60 * x for x, y in zip(places["a stage begins"]["x"], places["a stage begins"]["y"], strict=True) if y]
+    assert begins == pytest.approx([0, 0, 100, 100])
     gpus, spent = read_traces(opened, "chart-use-1"), read_traces(opened, "chart-use-2")
     for name in ("held", "planned"):
         assert (gpus[name]["y"], [60 * x for x in gpus[name]["x"]]) == ([4, 2, 0], pytest.approx([0, 100, 280]))
@@ -308,7 +309,8 @@ def test_an_export_has_a_page(run: Runner, tmp_path: Path, visit: Visitor) -> No
     assert run("solve", "rubberband-two-stages", "--plan", plan).code == 0
     space = tmp_path / "space.json"
     space.write_text(json.dumps(RATES), encoding="utf-8")
-    assert run("export", plan, "--to", "script", "--command", "true", "--space", space, "--out", out).code == 0
+    options = ("--command", "train {gpus} {rate}", "--space", space, "--gpus-per-node", "4")
+    assert run("export", plan, "--to", "script", "--out", out, *options).code == 0
     assert "0 begun" in page_of(out).title
     for number, losses in ((1, (3.0, 2.0)), (2, (3.0, 1.0))):
         place = out / "trials" / f"{number:04d}"
