@@ -323,7 +323,7 @@ def test_an_export_has_a_page(run: Runner, tmp_path: Path, visit: Visitor) -> No
     os.utime(ended, (1100.0, 1100.0))
     history = history_of(out)
     assert [(each.name, each.state, each.iterations, each.gpu_s) for each in history.members] == [
-        ("0001", "running", 2, 100.0),
+        ("0001", "running", 2, 0.0),  # what has not ended is not counted
         ("0002", "waiting", 2, 100.0),
     ]
     assert [tuple(each.curve) for each in history.members] == [((1, 3.0), (2, 2.0)), ((1, 3.0), (2, 1.0))]
