@@ -111,6 +111,7 @@ class Page(NamedTuple):
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
     window_title: str = ""  #: Empty for the title.
+    live: str = ""  #: Of a page that follows what it shows: who is at work there. It asks the server that it came from.
 
 
 def require_packages() -> None:
@@ -127,7 +128,8 @@ def build_page(page: Page) -> str:
         places = enumerate(drawn, start=1)
         charts[section.id] = [(f"chart-{section.id}-{number}", label, figure) for number, (label, figure) in places]
     figures = {name: figure for placed in charts.values() for name, _, figure in placed}
-    return render(load_template(), figures, title=page.window_title or page.title, page=page, charts=charts)
+    parts = {"title": page.window_title or page.title, "page": page, "charts": charts}
+    return render(load_template(), figures, scripted=bool(figures or page.live), **parts)
 
 
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
@@ -135,9 +137,9 @@ def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None
     write_text(build_page(page), path, overwrite=overwrite)
 
 
-def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
-    """Fill in a template; scripts are in the page only where there is something to draw."""
-    plotly_js, script = (read_plotly_js(), _read_part("report.js")) if figures else ("", "")
+def render(template: Template, figures: dict[str, Figure], *, scripted: bool, **parts: object) -> str:
+    """Fill in a template; scripts are in the page only where there is something to draw, or to follow."""
+    plotly_js, script = (read_plotly_js(), _read_part("report.js")) if scripted else ("", "")
     return template.render(
         **parts,
         figures=_embed_figures(figures),
