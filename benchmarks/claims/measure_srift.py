@@ -13,14 +13,16 @@ import optplan
 from claims.compute_model import CPU, check_network
 from claims.gpu_rows import measure_gpu
 from claims.record import Part, Scope
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.iteration import predict_iteration
 from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.instances.files import read_instance
+from optplan.instances.generators import random_srift
 from optplan.lab.benchmarks.srift import check_conclusions
 
 _REPEATS = 5
 _SOLVES = 3
+_DRAWN = 40
 #: Fleets of the paper's cases as (type, VMs, samples of each VM); case 1's labels halve the batches.
 CASES: dict[str, dict[str, Sequence[tuple[str, int, int]]]] = {
     "srift-case1": {"Srift": [("g4dn.8xlarge", 16, 64)], "CAP and TAP": [("g4dn.8xlarge", 8, 128)]},
@@ -97,6 +99,21 @@ def _study_sizes(_: Scope) -> dict[str, Any]:
     return rows
 
 
+def _draw_problems(scope: Scope) -> dict[str, Any]:
+    """Compare CAP and TAP with the optimum on drawn offers: by how much they are slower, or dearer."""
+    rows: dict[str, Any] = {}
+    for objective in Objective:
+        found: dict[str, list[float | None]] = {rival: [] for rival in _RIVALS[2:]}
+        for seed in range(3 if scope.quick else _DRAWN):
+            instance = random_srift(types=3, most=16, global_batch=1024, seed=seed, objective=objective)
+            best = optplan.solve(instance).objective
+            for rival, factors in found.items():
+                reached = optplan.solve(instance, solver=rival).objective
+                factors.append(round(reached / best, 4) if best and reached else None)
+        rows[objective.value] = found
+    return rows
+
+
 def _try_rules(_: Scope) -> dict[str, list[float]]:
     """Return the least seconds of an iteration with a pruning rule of 4.4 and without."""
     first, second = (read_instance(name, SriftInstance) for name in ("srift-case1", "srift-case2"))
@@ -150,6 +167,7 @@ def _measure_table6(scope: Scope) -> dict[str, Any] | None:
 
 PARTS: Mapping[str, Part] = {
     "cases": Part(_measure_cases),
+    "drawn offers": Part(_draw_problems, seed=0),
     "section 3": Part(_study_sizes),
     "rules of 4.4": Part(_try_rules),
     "table 5 on CPUs": Part(_read_accuracy, seed=0),

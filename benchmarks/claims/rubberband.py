@@ -94,10 +94,9 @@ def _on_text(rows: Rows) -> Iterator[Claim]:
     if "stages" in rows:
         falls = [a / b for trials in rows["stages"].values() for a, b in pairwise(trials)]
         why = "With the paper's own searches, whose eta is 2 or 3, no stage falls by ten."
-        verdict, here = (
-            judge_at_least(max(falls), _ORDER, from_=_ORDER / 2),
-            f"{min(falls):.1f} to {max(falls):.1f} times",
-        )
+        trials = "; ".join(", ".join(f"{one:g}" for one in each) for each in rows["stages"].values())
+        verdict = judge_at_least(max(falls), _ORDER, from_=_ORDER / 2)
+        here = f"{min(falls):.1f} to {max(falls):.1f} times ({trials})"
         yield Claim("2.1", says, "an order of magnitude", here, verdict, why, "The paper's three searches")
     else:
         yield not_run("2.1", says, "an order of magnitude", "The paper's three searches")
@@ -153,7 +152,8 @@ def _on_table1(rows: Rows) -> Iterator[Claim]:
         verdict = judge_all([ratio >= 1.0 + (factor - 1.0) / 2 for ratio in ratios.values()])
         why = (
             "It matters where the exchange takes longer than the backward pass that hides it (wide: 17 MB of gradients "
-            "and little to compute; convnet: 4 MB), and a case holds with half the paper's effect."
+            "and little to compute; convnet: 4 MB), and a case holds with half the paper's effect. "
+            f"The load was {' to '.join(f'{one:g}' for one in rows['table 1']['load'])}."
         )
         yield Claim("table 1", says, f"{factor:.2f} times", here, verdict, why, SPLIT)
     why = "Four ranks on two cores share them, so that nothing about scaling could be told."
