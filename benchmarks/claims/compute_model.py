@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 #: Pixels of an image's side, and the largest batch, on a CPU and on a GPU.
-CPU, GPU = (64, 24), (224, 64)
+CPU, GPU = (64, 16), (224, 64)
 _SEED = 1
 
 

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from claims.record import Claim, Rows, Verdict, judge_all, judge_at_least, not_run
+from claims.srift_accuracy_claims import list_networks
 
 CLOUD = "Measured on EC2, on up to 64 VMs, which this project cannot rent"
 STUDY = (
@@ -40,8 +41,8 @@ def _on_clouds(rows: Rows) -> Iterator[Claim]:
         CLOUD,
     )
     here = ""
-    if "table 6" in rows:
-        deviations = [one["deviation"] for one in rows["table 6"]["networks"].values()]
+    deviations = [one["deviation"] for one in list_networks(rows).values()]
+    if deviations:
         here = (
             f"{100 * min(deviations):.1f} to {100 * max(deviations):.1f} % by network, {100 * median(deviations):.1f} "
             "% in the median"
