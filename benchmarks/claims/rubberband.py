@@ -64,14 +64,16 @@ def _on_headline(rows: Rows) -> Iterator[Claim]:
     if "table 2" not in rows or "table 4" not in rows:
         yield not_run("abstract, 8", says, "2 times", FIT)
         return
-    ratios = [(one[SHARED]["usd"] / one[OPTIMUM]["usd"], f"table 2 at {key} min") for key, one in _deadlines(rows)]
-    ratios += [(one["static"]["usd"] / one[OPTIMUM]["usd"], TABLE4[key][0]) for key, one in rows["table 4"].items()]
-    largest, where = max(ratios)
-    here = f"{largest:.2f} times ({where}); on ResNet101 {max(ratio for ratio, at in ratios if 'table' in at):.2f}"
-    why = "The largest factor over tables 2 and 4, with optimal plans on both sides."
-    yield Claim(
-        "abstract, 8", says, "2 times", here, judge_at_least(largest, 2.0), why, f"{FIT}. For table 4: {SCALED}"
+    largest, key = max((one[SHARED]["usd"] / one[OPTIMUM]["usd"], key) for key, one in _deadlines(rows))
+    others = {TABLE4[key][0]: one["static"]["usd"] / one[OPTIMUM]["usd"] for key, one in rows["table 4"].items()}
+    told = ", ".join(f"{words} {ratio:.2f}" for words, ratio in others.items())
+    why = (
+        f"The largest of table 2, with optimal plans; in table 4, on an assumed scaling, {told}; the paper's own is "
+        "33.21 / 15.67."
     )
+    here = f"{largest:.2f} times (ResNet101 within {key} min)"
+    setting = f"{FIT}. For table 4: {SCALED}"
+    yield Claim("abstract, 8", says, "2 times", here, judge_at_least(largest, 2.0), why, setting)
 
 
 def _deadlines(rows: Rows) -> Iterator[tuple[str, dict[str, Any]]]:
