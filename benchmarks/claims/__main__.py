@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from claims.papers import CACHE, NAMES, measure
+from claims.papers import CACHE, NAMES, measure, parts_of
 from claims.record import Scope
 from claims.tables import write_all
 from optplan.errors import DataWarning, OptplanError
@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in asked.papers if name not in NAMES]
     if unknown:
         parser.error(f"no paper is called {unknown[0]!r}; there are {', '.join(NAMES)}")
+    lost = [part for part in asked.again if not any(part in parts_of(name) for name in asked.papers or NAMES)]
+    if lost:
+        parts = ", ".join(repr(part) for name in asked.papers or NAMES for part in parts_of(name))
+        parser.error(f"--again: nothing that is measured is called {lost[0]!r}; there are {parts}")
     docs, cache = (Path("out/claims"), Path("out/claims/rows")) if asked.quick else (Path("docs"), CACHE)
     readme = None if asked.quick else Path("README.md")
     try:

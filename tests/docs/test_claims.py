@@ -140,3 +140,18 @@ def test_papers_have_pages_of_their_own() -> None:
     """No page is written twice."""
     papers: list[Paper] = [load(name) for name in NAMES]
     assert len({paper.page for paper in papers}) == len(papers)
+
+
+def test_what_needs_gpus_is_judged_once_it_is_measured() -> None:
+    """Two GPUs that are off by 10 and 12 % in the mean: within 11.1 % for AlexNet, and not run before."""
+    iterations = [{"batch": 16, "measured_s": 1.0, "predicted_s": predicted_s} for predicted_s in (0.9, 1.1)]
+    slow = [{"batch": 1, "measured_s": 1.0, "predicted_s": 0.88}]
+    errors = {"forward": 0.08, "backward": 0.04, "both": 0.03, "straight": 0.2, "deviation": 0.01}
+    whole = {"2": {"AlexNet": iterations}, "4": {"AlexNet": slow}}
+    rows = {"GPU": {"device": "V100", "gpus": 4, "compute": {"AlexNet": errors}, "whole": whole}}
+    before, after = ({(c.where, c.says): c for c in load("srift").list_claims(each)} for each in ({}, rows))
+    key = ("table 5", "iterations of AlexNet are off by")
+    assert (before[key].verdict, after[key].verdict, after[key].here) == (Verdict.NOT_RUN, Verdict.HOLDS, "11.0 %")
+    assert after["table 5", "iterations of 4 GPUs are off by"].verdict is Verdict.IN_PART  # 12 % for 8.6 %
+    key = ("table 6", "AlexNet: passes forward, backward and both are predicted within")
+    assert (before[key].verdict, after[key].verdict) == (Verdict.NOT_RUN, Verdict.HOLDS)
