@@ -196,9 +196,15 @@ def _on_table6(rows: Rows) -> Iterator[Claim]:
         verdict = judge_all([_judge_error(a, b) is Verdict.HOLDS for a, b in zip(here, paper, strict=True)])
         why = "On a GPU." if name in compute else "On a CPU; " + _WAITS[0].lower() + _WAITS[1:]
         yield Claim("table 6", says, said, _say_three(here), verdict, why, setting)
+    device = rows.get("GPU", {}).get("device", "")
     for gpu, paper in _GPUS6.items():
         says = f"{gpu}: passes forward, backward and both are predicted within"
-        yield not_run("table 6", says, _say_three(paper), GPUS, _WAITS)
+        if not compute or gpu.split()[-1] not in device:
+            yield not_run("table 6", says, _say_three(paper), GPUS, _WAITS)
+            continue
+        here = tuple(100 * fmean(one[word] for one in compute.values()) for word in _OVERALL6)
+        verdict = judge_all([_judge_error(a, b) is Verdict.HOLDS for a, b in zip(here, paper, strict=True)])
+        yield Claim("table 6", says, _say_three(paper), _say_three(here), verdict, f"On a {device}.", GPUS)
 
 
 def _say_three(percent: tuple[float, ...]) -> str:
