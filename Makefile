@@ -11,6 +11,7 @@ DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm
 DATA ?= $(or $(OPTPLAN_DATA),../shared/data)
 CELLS ?= out/paper
 PAPER_FLAGS ?=
+CLAIMS ?=
 BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
 # Of `make fuzz`: how many inputs, from which on. A fiftieth as many instances are solved and shown in some ten ways each,
 # and each solver's result of each feature is changed as often: CASES=100000 reads 100,000 files and shows 20,000 answers.
@@ -92,8 +93,9 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 	@mkdir -p out
 	$(BIN)/$(BENCH)
 
-bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
+bench-paper: $(STAMPS)/pollux,torch-$(CHECKSUM) ## Measure what is missing for the four papers' claims and write their pages; CLAIMS="PAPER... --quick" is shorter
 	PYTHONPATH=benchmarks $(BIN)/python -P -m paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
+	PYTHONPATH=benchmarks $(BIN)/python -P -m claims --data "$(DATA)" $(CLAIMS)
 
 bench-cards: $(STAMPS)/plot-$(CHECKSUM) ## Try speedups from model cards on models left out of the fit, and write docs/model-card-errors.md
 	PYTHONPATH=benchmarks $(BIN)/python -P benchmarks/bench_cards.py --data "$(DATA)"

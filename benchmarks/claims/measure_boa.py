@@ -1,0 +1,384 @@
+"""What is measured for the claims of the paper on BOA: simulations, each kept in ``out/paper``, of which none runs twice.
+
+Everywhere but where a part says otherwise nodes start in 120 s, in 20 s if they are rented again within the 5 minutes
+until they are reclaimed, and decisions are made every 60 s. Each part has the paper's set-up, without Sia's slowdowns
+(``off``), and that with them (``on``), and what each policy came to beside the least mean that is proven.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from claims.described import SEARCH, replay_as_described
+from claims.record import Part, Scope
+from optplan.errors import DataWarning
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.lab.benchmarks.sweeps import count_processors
+from optplan.lab.cluster.policies.pollux import Knowledge
+from optplan.lab.sweeps import Cell, run
+from optplan.lab.traces.sia import Timing
+from optplan.progress import Event
+from paper.claims import average_efficiency
+from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
+from paper.running import Runner, keep, watch
+from paper.setting import QUICK, Setting, Trace, make_bursts, measure_variation, read_rows
+from paper.setting import Scope as Size
+
+#: What the page calls BOA's ways to know a workload.
+ELSEWHERE, LEARNING = "BOA, planned on another trace", "BOA, learning"
+IMPERFECT, REPLANNED = "BOA on the fitted model", "BOA on the fitted model, again every 15 min"
+LEARNED, DESCRIBED, LATE = f"{AUTOSCALED}, learning", f"{AUTOSCALED}, as described", f"{AUTOSCALED}, a round late"
+#: Seconds until a new node can be used, and one that was given back and not reclaimed yet (5.4); and until a node is
+#: reclaimed, which the paper does not tell.
+START_S, WARM_S, RECLAIM_S = 120.0, 20.0, 300.0
+_STARTS: dict[str, Any] = {"node_start_s": START_S, "world": {"warm_start_s": WARM_S, "reclaim_s": RECLAIM_S}}
+FOLDER = Path("out/paper")
+#: Budgets where the widths of a plan hold, in GPUs, by what is on and the trace; about as many as the paper's charts
+#: have. The least are just above what the trace needs.
+_BUDGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
+    ("off", "few"): (19, 20, 22, 25, 28, 30, 35, 40, 45, 50, 55, 60, 70, 80, 100, 120),
+    ("on", "few"): (28, 30, 32, 35, 40, 45, 50, 55, 60, 70, 80, 100, 120),
+    ("off", "filtertrace"): (49, 51, 54, 58, 62, 66, 72, 80, 90, 100, 120, 140, 170, 200),
+    ("on", "filtertrace"): (65, 67, 70, 75, 80, 85, 90, 100, 110, 120, 140, 160, 200),
+    ("off", "newtrace"): (74, 76, 78, 81, 85, 90, 95, 100, 105, 110, 120, 130, 140, 160, 190, 230, 300),
+    ("on", "newtrace"): (95, 97, 100, 105, 110, 115, 120, 125, 130, 140, 150, 160, 180, 200, 230, 300),
+}
+_TARGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
+    ("off", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    ("on", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    ("off", "filtertrace"): (0.5, 0.7, 0.85),
+    ("on", "filtertrace"): (0.7, 0.9),
+    ("off", "newtrace"): (0.5, 0.6, 0.7, 0.8, 0.9),
+    ("on", "newtrace"): (0.6, 0.8, 0.9),
+}
+_NODES: Mapping[tuple[str, str], tuple[int, ...]] = {
+    ("off", "few"): (5, 7, 10, 14, 20),
+    ("on", "few"): (7, 10, 14, 20),
+    ("off", "filtertrace"): (18,),
+    ("off", "newtrace"): (24, 32),
+}
+#: Budgets of BOA that learns, a replay of which takes 20 s, and targets of Pollux that learns, which takes minutes.
+_LEARNING: Mapping[tuple[str, str], tuple[float, ...]] = {
+    ("off", "few"): (20, 28, 40, 60),
+    ("off", "filtertrace"): (55, 90),
+    ("off", "newtrace"): (80, 105, 150),
+}
+_LEARNED_TARGETS: Mapping[str, tuple[float, ...]] = {"newtrace": (0.7,)}
+#: Figure 8: budgets of widths that are calculated again from what ran.
+_AGAIN: Mapping[str, tuple[float, ...]] = {"off": (90, 110), "on": (110, 130, 160)}
+#: Figure 9: the target at which autoscaling rents about 120 GPUs, C^2 asked for, and seeds.
+_BURSTS: Mapping[str, tuple[float, tuple[float, ...], tuple[int, ...]]] = {
+    "off": (0.65, (1.0, 2.65, 30.0), (1,)),
+    "on": (0.88, (1.0, 30.0), (1,)),
+}
+_BURST_BUDGETS: Mapping[str, tuple[float, ...]] = {
+    "off": (90, 100, 110, 120, 130),
+    "on": (100, 105, 110, 120, 130),
+}
+#: Figure 9's runs of the rival whose sizes come a round late.
+_LATE_VARIATIONS = (1.0, 30.0)
+#: Policies whose simulation takes long enough to be worth a process of its own.
+_SLOW = ("pollux", "boa-online")
+#: GPUs of figures 5 and 11, and of figure 7 (sections 6.2, 6.4, appendix D).
+FIGURE5_GPUS, FIGURE7_GPUS = 55.0, 112.0
+#: Points of a line over time.
+_SHOWN = 96
+
+
+@dataclass
+class Bench:
+    """A set-up: with Sia's slowdowns or without, and a runner of its simulations."""
+
+    slowdown: str
+    quick: bool
+    runner: Runner
+
+    @classmethod
+    def of(cls, scope: Scope, slowdown: str) -> Bench:
+        """Make a set-up; ``slowdown`` is ``off`` or ``on``."""
+        assert scope.data is not None  # every part names data
+        folder = FOLDER / "quick" if scope.quick else FOLDER
+        size = replace(QUICK, max_width=16) if scope.quick else Size()
+        setting = Setting(scope.data, folder, size, slowdown == "on")
+        return cls(slowdown, scope.quick, Runner(setting, on_event=_say))
+
+    @property
+    def setting(self) -> Setting:
+        """Where everything is."""
+        return self.runner.setting
+
+    def pick(self, table: Mapping[Any, Sequence[Any]], key: object) -> Sequence[Any]:
+        """Return what is set of a part; of the quick form its first two."""
+        found = table.get(key, ())
+        return found[:2] if self.quick else found
+
+    def scale(self, gpus: Sequence[float]) -> Sequence[float]:
+        """Return budgets; of the quick form those of a sub-trace."""
+        return (6.0, 10.0) if self.quick else gpus
+
+    def follow(
+        self, planned_on: Trace, replayed: Trace, solver: str, gpus: Sequence[float], timing: Timing = Timing.TABLES
+    ) -> dict[str, Cell]:
+        """Return cells of plans that are followed in rounds, by budget; budgets that no plan keeps are left out."""
+        plans = {f"{each:g}": self.setting.planner.plan(planned_on, solver, each, timing) for each in self.scale(gpus)}
+        return {
+            label: self.setting.cell(replayed, f"autoscaled:{plan.path}", **_STARTS)
+            for label, plan in plans.items()
+            if plan is not None
+        }
+
+    def learn(self, known: Trace, replayed: Trace, gpus: Sequence[float], timing: Timing) -> dict[str, Cell]:
+        """Return cells of BOA that calculates its widths again every 15 minutes from what ran, by budget."""
+        paths = {f"{each:g}": self.setting.planner.write_instance(known, each, timing) for each in self.scale(gpus)}
+        return {
+            label: self.setting.cell(replayed, f"boa-online:{path}", **_STARTS)
+            for label, path in (list(paths.items())[:1] if self.quick else paths.items())
+        }
+
+    def autoscale(self, trace: Trace, targets: Sequence[float], **told: object) -> dict[str, Cell]:
+        """Return cells of Pollux that chooses its cluster, by target."""
+        return {f"{c:g}": self.setting.cell(trace, f"pollux-autoscaled:{c:g}", **_STARTS, **told) for c in targets}
+
+    def run(self, what: str, groups: Mapping[str, Mapping[str, Cell]]) -> dict[str, list[dict[str, Any]]]:
+        """Run cells; returns the points of each policy."""
+        cells = {(name, label): cell for name, cells in groups.items() for label, cell in cells.items()}
+        slow = [cell for cell in cells.values() if cell.policy.startswith(_SLOW) and "workload-1-of-85" not in cell.workload]
+        if slow and not self.quick:  # begun at once, since to begin processes takes as long as most other cells
+            run(slow, self.setting.cells_folder, count_processors())
+        told = self.runner.run(what, cells)
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in groups}
+        for name, label in cells:
+            if (one := told[name, label]) is not None:
+                found[name].append(tell_point(label, one))
+        return {name: points for name, points in found.items() if points}
+
+
+def tell_point(label: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a simulation: hours of GPUs, seconds, shares, and how many jobs were completed."""
+    by_time, by_hours = average_efficiency(told)
+    kept = {
+        "held_h": told["gpu_hours"],
+        "node_h": told["node_gpu_hours"],
+        "billed_h": told["billed_gpu_hours"],
+        "mean_s": told["mean_jct_s"],
+        "p95_s": told["p95_jct_s"],
+        "bound_s": told["least_mean_jct_s"],
+        "queued_s": told["mean_queued_s"],
+        "efficiency": by_time,
+        "efficiency_by_hours": by_hours,
+        "rescales": told["rescales_per_job"],
+        "cpu_s": told["cpu_s"],
+    }
+    rounded = {name: None if value is None else float(f"{value:.5g}") for name, value in kept.items()}
+    return {"label": label, "most_gpus": told["most_gpus"], "left": told["num_jobs"] - told["completed"], **rounded}
+
+
+def measure_curves(which: str) -> Callable[[Scope], dict[str, Any]]:
+    """Figures 4 and 6: every policy on one trace, with and without slowdowns."""
+
+    def measure(scope: Scope) -> dict[str, Any]:
+        return {slowdown: _run_curves(Bench.of(scope, slowdown), which) for slowdown in ("off", "on")}
+
+    return measure
+
+
+def _trace(setting: Setting, which: str, number: int = 1) -> Trace:
+    return {"few": setting.few_jobs, "filtertrace": setting.filtertrace, "newtrace": setting.newtrace}[which](number)
+
+
+def _run_curves(bench: Bench, which: str) -> dict[str, list[dict[str, Any]]]:
+    setting, key = bench.setting, (bench.slowdown, which)
+    trace, other = _trace(setting, which), _trace(setting, which, 2)
+    gpus = _BUDGETS[key]
+    fixed = {str(4 * n): setting.cell(trace, "pollux", nodes=n) for n in bench.pick(_NODES, key)}
+    groups = {
+        EXACT: bench.follow(trace, trace, EXACT, gpus),
+        PUBLISHED: bench.follow(trace, trace, PUBLISHED, gpus),
+        ELSEWHERE: bench.follow(other, trace, EXACT, gpus),
+        AUTOSCALED: bench.autoscale(trace, bench.pick(_TARGETS, key)),
+        POLLUX: fixed,
+    }
+    if key in _LEARNING:
+        groups[LEARNING] = bench.learn(other, trace, bench.pick(_LEARNING, key), Timing.MODEL)
+        if which in _LEARNED_TARGETS:
+            targets = bench.pick(_LEARNED_TARGETS, which)
+            groups[LEARNED] = bench.autoscale(trace, targets, knowledge=Knowledge.LEARNED)
+    return bench.run(f"{which}, slowdowns {bench.slowdown}", groups)
+
+
+def measure_traces(scope: Scope) -> dict[str, Any]:
+    """Section 6.1 and table 1: how variable arrivals and sizes are, and who is there."""
+    setting = Bench.of(scope, "off").setting
+    newtrace = setting.newtrace()
+    rows = read_rows(newtrace.path)
+    instance = setting.planner._build(newtrace, 100.0, Timing.TABLES)  # noqa: SLF001
+    return {
+        "variation": [measure_variation(setting.newtrace(number)) for number in range(1, 6)],
+        "applications": {name: sum(row["application"] == name for row in rows) for name in sorted(instance.classes)},
+        "jobs": len(rows),
+        "filtered": len(read_rows(setting.filtertrace().path)),
+        "few": len(read_rows(setting.few_jobs().path)),
+        "size_gpu_h": {name: float(each.epoch_size_gpu_hours.sum()) for name, each in instance.classes.items()},
+        "speedup": _list_speedups(instance, "cifar10", (1, 2, 4, 8, 16)),
+    }
+
+
+def _list_speedups(instance: BoaInstance, name: str, widths: Sequence[int]) -> dict[str, list[float]]:
+    """Return the speedups of the first and the last epoch on some numbers of GPUs."""
+    speedup = next(iter(instance.classes[name].speedup.values()))
+    table = np.array([speedup.at(width) for width in widths]).reshape(len(widths), -1)
+    return {"gpus": [float(width) for width in widths], "first": table[:, 0].tolist(), "last": table[:, -1].tolist()}
+
+
+def measure_information(scope: Scope) -> dict[str, Any]:
+    """Figure 8: plans on the true speeds, on the model fitted to them, and that calculated again from what ran."""
+    found = {}
+    for slowdown in ("off", "on"):
+        bench = Bench.of(scope, slowdown)
+        trace, gpus = bench.setting.newtrace(), _BUDGETS[slowdown, "newtrace"]
+        groups = {
+            EXACT: bench.follow(trace, trace, EXACT, gpus),
+            IMPERFECT: bench.follow(trace, trace, EXACT, gpus, Timing.MODEL),
+            REPLANNED: bench.learn(trace, trace, _AGAIN[slowdown], Timing.MODEL),
+        }
+        found[slowdown] = bench.run(f"figure 8, slowdowns {slowdown}", groups)
+    return found
+
+
+def measure_bursts(scope: Scope) -> dict[str, Any]:
+    """Figure 9: the same jobs in bursts, autoscaling at about 120 GPUs, and BOA at budgets around."""
+    found = {}
+    for slowdown in ("off", "on"):
+        bench = Bench.of(scope, slowdown)
+        trace, (target, variations, seeds) = bench.setting.newtrace(), _BURSTS[slowdown]
+        found[slowdown] = []
+        for variation in variations[:: 2 if scope.quick else 1]:
+            for seed in seeds[: 1 if scope.quick else None]:
+                bursts = make_bursts(trace, variation, seed, bench.setting.folder / "traces")
+                groups = {
+                    EXACT: bench.follow(trace, bursts, EXACT, _BURST_BUDGETS[slowdown]),
+                    AUTOSCALED: bench.autoscale(bursts, (target,)),
+                }
+                points: dict[str, Any] = bench.run(f"figure 9, slowdowns {slowdown}", groups)
+                if slowdown == "off" and variation in _LATE_VARIATIONS and seed == 1:
+                    points[LATE] = [_describe(bench, bursts, target)]
+                measured = float(f"{measure_variation(bursts):.4g}")
+                found[slowdown].append({"variation": variation, "seed": seed, "measured": measured, "policies": points})
+    return found
+
+
+def measure_described(scope: Scope) -> list[dict[str, Any]]:
+    """Figure 4's rival as the paper describes it: NSGA-II finds divisions and sizes, and a size comes a round late."""
+    bench = Bench.of(scope, "off")
+    trace = bench.setting.few_jobs()
+    return [_describe(bench, trace, 0.5 if scope.quick else 0.7, (4, 2) if scope.quick else SEARCH)]
+
+
+def _describe(bench: Bench, trace: Trace, target: float, size: tuple[int, int] | None = None) -> dict[str, Any]:
+    cell = bench.autoscale(trace, (target,))[f"{target:g}"]
+    word = "late" if size is None else "searched-{}x{}".format(*size)
+    path = bench.setting.folder / "described" / f"{word}-{cell.digest(bench.setting.checksums)[:16]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return keep(path, lambda: tell_point(f"{target:g}", replay_as_described(cell, target, size)))
+
+
+def measure_starts(scope: Scope) -> dict[str, Any]:
+    """Section 5.4: what starts of nodes cost BOA, as long as theirs, without packages, without data, and free."""
+    found: dict[str, Any] = {}
+    for slowdown in ("off", "on"):
+        bench = Bench.of(scope, slowdown)
+        trace = bench.setting.newtrace()
+        planned = bench.setting.planner.plan(trace, EXACT, 10.0 if scope.quick else FIGURE7_GPUS)
+        assert planned is not None  # budgets of this page are above the least
+        starts = {f"{seconds:g}": {"node_start_s": seconds} for seconds in (120.0, 45.0, 20.0, 0.0)}
+        cells = {label: bench.setting.cell(trace, f"autoscaled:{planned.path}", **how) for label, how in starts.items()}
+        at_once = {"0": bench.setting.cell(trace, planned)}
+        found[slowdown] = bench.run("5.4", {"every 60 s": cells, "at once": at_once})
+    return found
+
+
+def measure_over_time(scope: Scope) -> dict[str, Any]:
+    """Figure 5: GPUs rented over time on the 85 jobs, where autoscaling rents what comes closest to 55 GPUs."""
+    bench = Bench.of(scope, "off")
+    trace = bench.setting.few_jobs()
+    told = bench.runner.run("figure 5", bench.autoscale(trace, bench.pick(_TARGETS, ("off", "few"))))
+    hours = FIGURE5_GPUS * trace.span_h
+    rival = min((one for one in told.values() if one), key=lambda one: abs(one["node_gpu_hours"] - hours))
+    plans = bench.runner.run("figure 5", bench.follow(trace, trace, EXACT, _BUDGETS["off", "few"]))
+    own = min((one for one in plans.values() if one), key=lambda one: abs(one["node_gpu_hours"] - rival["node_gpu_hours"]))
+    return {EXACT: _tell_over_time(own), AUTOSCALED: _tell_over_time(rival)}
+
+
+def _tell_over_time(told: Mapping[str, Any]) -> dict[str, Any]:
+    over = told["over_time"]
+    step = max(1, -(-len(over["gpus_rented"]) // _SHOWN))
+    rented = np.array(over["gpus_rented"])
+    padded = np.pad(rented, (0, -len(rented) % step)).reshape(-1, step).mean(axis=1)
+    hours = (np.arange(len(padded)) * step * over["stretch_s"] / 3600.0).tolist()
+    return {
+        **tell_point("", told),
+        "hours": [round(hour, 4) for hour in hours],
+        "rented": [round(each, 1) for each in padded.tolist()],
+        "most_rented": float(rented.max()),
+    }
+
+
+def measure_decisions(scope: Scope) -> dict[str, Any]:
+    """Section 5.4: processor time of a decision and of calculating widths, and autoscaling on newTrace."""
+    bench = Bench.of(scope, "off")
+    trace = bench.setting.newtrace()
+    gpus = 10.0 if scope.quick else FIGURE7_GPUS
+    plans = {name: bench.setting.planner.plan(trace, name, gpus) for name in (EXACT, PUBLISHED)}
+    own = plans[EXACT]
+    assert own is not None  # budgets of this page are above the least
+    cells = {
+        EXACT: bench.setting.cell(trace, own),
+        POLLUX: bench.setting.cell(trace, "pollux", nodes=2 if scope.quick else 28),
+        AUTOSCALED: bench.autoscale(trace, (0.7,))["0.7"],
+    }
+    folder = bench.setting.folder / "watched"
+    found: dict[str, Any] = {
+        name: watch(cell, folder, bench.setting.checksums) for name, cell in cells.items()
+    }
+    return {
+        "decisions": found,
+        "widths_s": {name: plan.solve_s for name, plan in plans.items() if plan is not None},
+    }
+
+
+def _say(event: Event) -> None:
+    sys.stderr.write(f"{event.elapsed_s:.0f} s: {event.stage}\n")
+
+
+_NEWTRACE = tuple(f"sia/workloads/newtrace/workload-{number}.csv" for number in range(1, 6))
+_FEW = tuple(f"adaptdl/workloads/workload-{number}.csv" for number in (1, 2))
+
+
+def _part(measure: Callable[[Scope], Any], data: Sequence[str], seed: int | None = None) -> Part:
+    def quietly(scope: Scope) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # rates that rest on few jobs are what sub-traces have
+            return measure(scope)
+
+    return Part(quietly, seed, ("sia/traces", *data))
+
+
+PARTS: Mapping[str, Part] = {
+    "traces": _part(measure_traces, (*_NEWTRACE, _FEW[0])),
+    "few": _part(measure_curves("few"), _FEW),
+    "over_time": _part(measure_over_time, _FEW[:1]),
+    "starts": _part(measure_starts, _NEWTRACE[:1]),
+    "newtrace": _part(measure_curves("newtrace"), _NEWTRACE[:2]),
+    "filtertrace": _part(measure_curves("filtertrace"), _NEWTRACE[:2]),
+    "information": _part(measure_information, _NEWTRACE[:1]),
+    "bursts": _part(measure_bursts, _NEWTRACE[:1], seed=1),
+    "decisions": _part(measure_decisions, _NEWTRACE[:1]),
+    "described": _part(measure_described, _FEW[:1], seed=0),
+}

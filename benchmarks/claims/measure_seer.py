@@ -1,0 +1,9 @@
+"""What is measured for the claims of the paper on SEER."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from claims.record import Part
+
+PARTS: Mapping[str, Part] = {}

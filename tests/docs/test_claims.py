@@ -1,0 +1,145 @@
+"""``benchmarks/claims``: the pages of the papers' claims are what the cached rows give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from claims.papers import CACHE, NAMES, load, measure, read_kept
+from claims.record import Claim, Paper, Part, Scope, Verdict, judge_all, judge_at_least, judge_near
+from claims.tables import MARKS, fill_readme, list_pages, tabulate_claims
+
+from optplan.errors import UsageError
+from optplan.instances.files import format_json
+
+ROOT = Path(__file__).resolve().parents[2]
+CLAIM = Claim("table 9", "half the cost", "2 times", "1.9 times", Verdict.HOLDS, "Near.", "as there")
+
+
+def numbers_of(rows: object) -> int:
+    """Count the numbers in plain data."""
+    if isinstance(rows, dict | list):
+        return sum(numbers_of(each) for each in (rows.values() if isinstance(rows, dict) else rows))
+    return int(isinstance(rows, int | float) and not isinstance(rows, bool))
+
+
+def scale(rows: object, factor: float) -> object:
+    """Multiply every number in plain data."""
+    if isinstance(rows, dict):
+        return {key: scale(each, factor) for key, each in rows.items()}
+    if isinstance(rows, list):
+        return [scale(each, factor) for each in rows]
+    return rows * factor if isinstance(rows, int | float) and not isinstance(rows, bool) else rows
+
+
+def test_pages_are_what_the_cached_rows_give() -> None:
+    """Nobody edits a page by hand, and no page lags behind its rows."""
+    for name, text in list_pages(CACHE).items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, f"docs/{name}: run make bench-paper"
+
+
+def test_readme_has_the_table_that_the_rows_give() -> None:
+    """The README counts what the pages say."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert fill_readme(readme, CACHE) == readme
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_row_changes_the_page(name: str, tmp_path: Path) -> None:
+    """Every part is in the page: with its numbers a quarter larger, the page is another one."""
+    kept, page = read_kept(name), load(name).page
+    before = {file: text for file, text in list_pages(CACHE).items() if file == page or f"claims-{name}-" in file}
+    for part, one in kept.items():
+        if not numbers_of(one["rows"]):
+            continue
+        changed = {**kept, part: {**one, "rows": scale(one["rows"], 1.25)}}
+        (tmp_path / f"{name}.json").write_text(format_json(changed), encoding="utf-8")
+        after = list_pages(tmp_path)
+        assert any(after.get(file) != text for file, text in before.items()), f"{part} is in no page"
+
+
+def test_no_claim_is_listed_twice() -> None:
+    """A place and a claim are one row."""
+    for name in NAMES:
+        claims = load(name).list_claims({part: one["rows"] for part, one in read_kept(name).items()})
+        assert len({(claim.where, claim.says) for claim in claims}) == len(claims)
+
+
+def test_without_rows_nothing_is_judged() -> None:
+    """A verdict that says that something holds, or does not, needs rows."""
+    judged = {Verdict.HOLDS, Verdict.IN_PART, Verdict.NOT}
+    for name in NAMES:
+        assert not [claim for claim in load(name).list_claims({}) if claim.verdict in judged]
+
+
+def test_set_ups_are_told_once() -> None:
+    """Two claims of one set-up have the same letter."""
+    other = Claim("table 8", "it scales", "", "", Verdict.NOTHING, "A concept.", "as there")
+    table = tabulate_claims([CLAIM, other])
+    assert table.count("as there") == 1
+    assert table.count("[A](#set-up-a)") == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("says", "a | b", "vertical bar"),
+        ("why", "a\nb", "new line"),
+        ("setting", " ", "is empty"),
+        ("here", "", "and no"),
+    ],
+)
+def test_claims_that_a_table_cannot_hold_are_refused(field: str, value: str, words: str) -> None:
+    """What would break the table, and verdicts that rest on nothing."""
+    fields = {name: getattr(CLAIM, name) for name in ("where", "says", "paper", "here", "verdict", "why", "setting")}
+    with pytest.raises(ValueError, match=words):
+        Claim(**{**fields, field: value})
+
+
+def test_verdicts_by_hand() -> None:
+    """Within 5 % of twice, above once, below; within a tenth and a fifth; all, some, none."""
+    assert [judge_at_least(here, 2.0) for here in (1.9, 1.2, 1.0)] == [Verdict.HOLDS, Verdict.IN_PART, Verdict.NOT]
+    assert [judge_near(here, 10.0, 0.1) for here in (10.9, 8.1, 7.9)] == [Verdict.HOLDS, Verdict.IN_PART, Verdict.NOT]
+    cases = ([True, True], [True, False], [False, False])
+    assert [judge_all(case) for case in cases] == [Verdict.HOLDS, Verdict.IN_PART, Verdict.NOT]
+
+
+def test_only_what_is_missing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run measures nothing; parts without their data or means are left out and said."""
+    calls: list[str] = []
+    said: list[str] = []
+
+    def take(scope: Scope) -> list[int]:
+        calls.append("quick" if scope.quick else "whole")
+        return [1, 2]
+
+    parts = {
+        "one": Part(take, seed=3, data=("file.txt",)),
+        "two": Part(take, data=("absent.txt",)),
+        "three": Part(lambda _: None, needs="a GPU"),
+    }
+    monkeypatch.setattr("claims.papers.parts_of", lambda _: parts)
+    (tmp_path / "file.txt").write_text("data", encoding="utf-8")
+    for _ in range(2):
+        measure("srift", Scope(tmp_path), tmp_path, say=said.append)
+    assert calls == ["whole"]
+    kept = json.loads((tmp_path / "srift.json").read_text(encoding="utf-8"))
+    assert (kept["one"]["rows"], kept["one"]["seed"], list(kept["one"]["data"])) == ([1, 2], 3, ["file.txt"])
+    assert any("absent.txt; give its folder with --data" in text for text in said)
+    assert any("three is left out: it needs a GPU" in text for text in said)
+    measure("srift", Scope(tmp_path), tmp_path, again=["one"], say=said.append)
+    assert calls == ["whole", "whole"]
+
+
+def test_readme_without_its_marks_is_refused() -> None:
+    """The message says which lines are missing."""
+    with pytest.raises(UsageError, match="has no table of claims: put it between the lines"):
+        fill_readme("# optplan\n", CACHE)
+    assert fill_readme("{}\n{}\nend\n".format(*MARKS), CACHE).endswith("\nend\n")
+
+
+def test_papers_have_pages_of_their_own() -> None:
+    """No page is written twice."""
+    papers: list[Paper] = [load(name) for name in NAMES]
+    assert len({paper.page for paper in papers}) == len(papers)
