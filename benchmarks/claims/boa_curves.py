@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
+from paper.running import Curve, Point, compare
+
 from claims.measure_boa import (
+    AT_ONCE,
     DESCRIBED,
     ELSEWHERE,
     LEARNED,
@@ -16,8 +20,6 @@ from claims.measure_boa import (
     WARM_S,
 )
 from claims.record import Claim, Rows, Verdict, judge_at_least, not_run
-from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
-from paper.running import Curve, Point, compare
 
 #: What the paper calls its traces, and the hours over which their jobs arrive.
 TRACES = {"few": "the 85 jobs", "filtertrace": "filterTrace", "newtrace": "newTrace"}
@@ -41,6 +43,11 @@ class Reached(Point):
 #: How BOA knows the workload, in a word for the claim and in one for the set-up.
 WAYS: Mapping[str, tuple[str, str]] = {
     EXACT: ("BOA knows the trace", "BOA knows the trace's rates and sizes, and both policies all speeds"),
+    AT_ONCE: (
+        "BOA knows the trace and decides at once",
+        "BOA knows the trace's rates and sizes and decides at once, as looking widths up allows; both policies know "
+        "all speeds",
+    ),
     ELSEWHERE: (
         "BOA planned on another trace",
         "BOA is planned on another trace of the family, and both policies know all speeds",
@@ -53,13 +60,29 @@ WAYS: Mapping[str, tuple[str, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two policies on a trace: BOA in a way to know it, a rival, and what of completion times is compared."""
+
+    which: str
+    slowdown: str
+    way: str
+    rival: str
+    what: str = "mean_s"
+
+    @property
+    def setting(self) -> str:
+        """The set-up of the comparison."""
+        return set_up(self.which, self.slowdown, WAYS[self.way][1])
+
+
 def set_up(which: str, slowdown: str, more: str = "") -> str:
     """State the set-up of a comparison on a trace."""
     said = (
         f"Simulator instead of AWS; {TRACES[which]}, {SLOWDOWNS[slowdown]}; nodes of 4 T4 that start in {START_S:g} s, "
-        f"in {WARM_S:g} s if they are rented again within the {RECLAIM_S / 60:g} min until they are reclaimed (assumed: "
-        "the paper does not say how long that takes); decisions every 60 s; budgets are GPU-hours of rented nodes, "
-        "starts included and reclaiming not, as in 6.2"
+        f"in {WARM_S:g} s if they are rented again within the {RECLAIM_S / 60:g} min until they are reclaimed "
+        "(assumed: the paper does not say how long that takes); decisions every 60 s; budgets are GPU-hours of rented "
+        "nodes, starts included and reclaiming not, as in 6.2"
     )
     return f"{said}; {more}." if more else f"{said}."
 
@@ -116,28 +139,31 @@ def list_claims_on_curves(rows: Rows) -> Iterator[Claim]:
 
 
 def _on_headlines(rows: Rows, slowdown: str) -> Iterator[Claim]:
-    """The abstract, section 1 and figure 1."""
+    """List those of the abstract, section 1 and figure 1."""
     word = f"slowdowns {slowdown}, BOA knows the trace"
-    for where, says, which, rival, what, factor in (
-        ("abstract", "mean up to 1.6 times shorter at a given budget, small scale", "few", AUTOSCALED, "mean_s", 1.6),
-        ("1", "mean up to about 1.75 times shorter at a given budget, small scale", "few", AUTOSCALED, "mean_s", 1.75),
-        ("abstract, figure 1", "mean up to 2 times shorter at a given budget", "newtrace", POLLUX, "mean_s", 2.0),
-        ("figure 1", "P95 up to 3 times shorter at a given budget", "newtrace", POLLUX, "p95_s", 3.0),
+    few, many = (Pair(which, slowdown, EXACT, rival) for which, rival in (("few", AUTOSCALED), ("newtrace", POLLUX)))
+    for where, says, pair, factor in (
+        ("abstract", "mean up to 1.6 times shorter at a given budget, small scale", few, 1.6),
+        ("1", "mean up to about 1.75 times shorter at a given budget, small scale", few, 1.75),
+        ("abstract, figure 1", "mean up to 2 times shorter at a given budget, large scale", many, 2.0),
+        ("figure 1", "P95 up to 3 times shorter at a given budget", replace(many, what="p95_s"), 3.0),
     ):
-        if slowdown == "off" or rival != POLLUX:
-            yield judge_factor(rows, where, f"{says}, against {rival} ({word})", which, slowdown, EXACT, rival, what, factor)
+        if slowdown == "off" or pair.rival != POLLUX:
+            yield judge_factor(rows, where, f"{says}, against {pair.rival} ({word})", pair, factor)
     for where, says, which, factor in (
         ("abstract", "up to 2 times less budget for a given mean, small scale", "few", 2.0),
         ("abstract, 1", "up to 2 times less budget for a given mean, large scale", "newtrace", 2.0),
         ("1, 6.2", "up to about 2.2 times less budget for a given mean, small scale", "few", 2.2),
     ):
-        yield judge_budget(rows, where, f"{says} ({word})", which, slowdown, factor)
+        for way in (EXACT, AT_ONCE) if which == "few" else (EXACT,):
+            told = says if way == EXACT else f"{says}, where BOA decides at once"
+            yield judge_budget(rows, where, f"{told} ({word})", Pair(which, slowdown, way, AUTOSCALED), factor)
 
 
 def _on_ways(rows: Rows, where: str, which: str, what: str, factor: float) -> Iterator[Claim]:
-    """Figures 4 and 6: by what BOA knows."""
+    """List those of figures 4 and 6, by what BOA knows; in the paper it learns at large scale, and not at small."""
     word = "mean" if what == "mean_s" else "P95"
-    first = (EXACT, ELSEWHERE, LEARNING) if which == "few" else (LEARNING, ELSEWHERE, EXACT)
+    first = (EXACT, AT_ONCE, ELSEWHERE, LEARNING) if which == "few" else (LEARNING, ELSEWHERE, EXACT, AT_ONCE)
     for slowdown in SLOWDOWNS:
         for way in first:
             if slowdown == "on" and way == LEARNING:
@@ -146,26 +172,27 @@ def _on_ways(rows: Rows, where: str, which: str, what: str, factor: float) -> It
             for rival in rivals:
                 says = f"{word} up to {factor:g} times shorter on {TRACES[which]} at a given budget, against {rival}"
                 says += f" (slowdowns {slowdown}, {WAYS[way][0]})"
-                yield judge_factor(rows, where, says, which, slowdown, way, rival, what, factor)
+                yield judge_factor(rows, where, says, Pair(which, slowdown, way, rival, what), factor)
 
 
-def judge_factor(
-    rows: Rows, where: str, says: str, which: str, slowdown: str, way: str, rival: str, what: str, factor: float
-) -> Claim:
+def judge_factor(rows: Rows, where: str, says: str, pair: Pair, factor: float) -> Claim:
     """Judge by which factor a policy's completion times are shorter than its rival's where both rent as much."""
-    curves, paper = read_curves(rows, which, slowdown), f"up to {factor:g} times"
-    setting = set_up(which, slowdown, WAYS[way][1])
-    if way not in curves or rival not in curves:
-        return not_run(where, says, paper, setting)
-    compared = compare(curves[way], curves[rival], what)
+    curves, paper = read_curves(rows, pair.which, pair.slowdown), f"up to {factor:g} times"
+    if pair.way not in curves or pair.rival not in curves:
+        return not_run(where, says, paper, pair.setting)
+    compared = compare(curves[pair.way], curves[pair.rival], pair.what)
     if not compared:
-        why = "No two points have equal GPU-hours."
-        return Claim(where, says, paper, "", Verdict.UNSAID, why, setting)
-    point, most = max(compared, key=lambda pair: pair[1])
+        return find_none_equal(where, says, paper, pair.setting)
+    point, most = max(compared, key=lambda each: each[1])
     least = min(each for _, each in compared)
-    verdict = judge_at_least(most, factor)
     here = f"{least:.2f} to {most:.2f} times, at {len(compared)} sizes" if len(compared) > 1 else f"{most:.2f} times"
-    return Claim(where, says, paper, here, verdict, _why(curves[way], point, what, SPANS_H[which]), setting)
+    why = _why(curves[pair.way], point, pair.what, SPANS_H[pair.which])
+    return Claim(where, says, paper, here, judge_at_least(most, factor), why, pair.setting)
+
+
+def find_none_equal(where: str, says: str, paper: str, setting: str) -> Claim:
+    """Make the row of a claim of which no two points can be compared."""
+    return Claim(where, says, paper, "", Verdict.UNSAID, "No two points have equal GPU-hours.", setting)
 
 
 def _why(own: Curve, point: Point, what: str, span_h: float) -> str:
@@ -196,21 +223,24 @@ def find_ratios(own: Curve, rival: Curve) -> list[tuple[Point, float]]:
     return found
 
 
-def judge_budget(rows: Rows, where: str, says: str, which: str, slowdown: str, factor: float) -> Claim:
+def judge_budget(rows: Rows, where: str, says: str, pair: Pair, factor: float) -> Claim:
     """Judge how many times less a policy rents than its rival where both have the same mean."""
-    curves, paper = read_curves(rows, which, slowdown), f"up to {factor:g} times"
-    setting = set_up(which, slowdown, f"{WAYS[EXACT][1]}; ratios at equal means, on lines of powers between points")
-    if EXACT not in curves or AUTOSCALED not in curves:
+    curves, paper = read_curves(rows, pair.which, pair.slowdown), f"up to {factor:g} times"
+    setting = f"{pair.setting[:-1]}; ratios at equal means, on lines of powers between points."
+    if pair.way not in curves or pair.rival not in curves:
         return not_run(where, says, paper, setting)
-    found = find_ratios(curves[EXACT], curves[AUTOSCALED])
+    own, rival = curves[pair.way], curves[pair.rival]
+    found = find_ratios(own, rival)
     if not found:
         return Claim(where, says, paper, "", Verdict.UNSAID, "No two points have equal means.", setting)
-    point, most = max(found, key=lambda pair: pair[1])
+    point, most = max(found, key=lambda each: each[1])
     why = f"Most at a mean of {point.mean_s:,.0f} s"
-    hours = curves[EXACT].hours_for(FIGURE4_MEAN_S), curves[AUTOSCALED].hours_for(FIGURE4_MEAN_S)
-    if which == "few" and hours[0] is not None and hours[1] is not None:
-        why += f"; at the paper's {FIGURE4_MEAN_S:,.0f} s it is {hours[1] / hours[0]:.2f}, but means are not those of AWS"
-    near = curves[EXACT].nearest(point.node_gpu_hours / most)
+    hours = own.hours_for(FIGURE4_MEAN_S), rival.hours_for(FIGURE4_MEAN_S)
+    if pair.which == "few" and hours[0] is not None and hours[1] is not None:
+        why += (
+            f"; at the paper's {FIGURE4_MEAN_S:,.0f} s it is {hours[1] / hours[0]:.2f}, but means are not those of AWS"
+        )
+    near = own.nearest(point.node_gpu_hours / most)
     why += f". The means are {tell_above(near)} and {tell_above(point)} above the proven least."
     here = f"{min(each for _, each in found):.2f} to {most:.2f} times, at {len(found)} means"
     return Claim(where, says, paper, here, judge_at_least(most, factor), why, setting)
@@ -221,11 +251,11 @@ def _on_described(rows: Rows) -> Claim:
     says = "mean up to 1.6 times shorter on the 85 jobs, against Pollux with autoscaling as the paper describes it"
     more = (
         "the rival's divisions and sizes are what NSGA-II finds (20 divisions that change 20 times; published: 100 and "
-        "100) and count a round late, as a decision takes 23.58 s; in all other rows it finds sizes exactly and at once, "
-        "and is the stronger for it"
+        "100) and count a round late, as a decision takes 23.58 s; in all other rows it finds sizes exactly and at "
+        "once, and is the stronger for it"
     )
-    claim = judge_factor(rows, "figure 4a", says, "few", "off", EXACT, DESCRIBED, "mean_s", 1.6)
-    return Claim(claim.where, says, claim.paper, claim.here, claim.verdict, claim.why, set_up("few", "off", more))
+    claim = judge_factor(rows, "figure 4a", says, Pair("few", "off", EXACT, DESCRIBED), 1.6)
+    return replace(claim, setting=set_up("few", "off", more))
 
 
 def _everywhere(rows: Rows, slowdown: str) -> Claim:
@@ -234,6 +264,8 @@ def _everywhere(rows: Rows, slowdown: str) -> Claim:
     if EXACT not in curves or AUTOSCALED not in curves:
         return not_run(where, says, "all", setting)
     factors = [each for _, each in compare(curves[EXACT], curves[AUTOSCALED])]
+    if not factors:
+        return find_none_equal(where, says, "all", setting)
     better = sum(each > 1.0 for each in factors)
     verdict = Verdict.HOLDS if better == len(factors) else Verdict.NOT
     why = f"The least is {min(factors):.2f} times, the largest {max(factors):.2f}."
@@ -248,7 +280,7 @@ def _on_autoscaling(rows: Rows, which: str, slowdown: str) -> Claim:
         return not_run("6.3", says, "a benefit", setting)
     compared = compare(curves[AUTOSCALED], curves[POLLUX])
     if not compared:
-        return Claim("6.3", says, "a benefit", "", Verdict.UNSAID, "No two points have equal GPU-hours.", setting)
+        return find_none_equal("6.3", says, "a benefit", setting)
     point, most = max(compared, key=lambda pair: pair[1])
     why = _why(curves[AUTOSCALED], point, "mean_s", SPANS_H[which])
     verdict = Verdict.HOLDS if most > 1.0 else Verdict.NOT
@@ -261,6 +293,8 @@ def _on_algorithm(rows: Rows, slowdown: str) -> Claim:
     if EXACT not in curves or PUBLISHED not in curves:
         return not_run("4.3", says, "", setting)
     factors = sorted(each for _, each in compare(curves[EXACT], curves[PUBLISHED]))
+    if not factors:
+        return find_none_equal("4.3", says, "", setting)
     middle = factors[len(factors) // 2]
     here = f"mean {_percent(middle)} in the median, {_percent(factors[0])} to {_percent(factors[-1])}"
     verdict = Verdict.HOLDS if middle <= 1.05 else Verdict.NOT

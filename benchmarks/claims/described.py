@@ -12,12 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-
 from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Places, Sight
+from optplan.lab.cluster.policies.pollux import Knowledge, PolluxAutoscaled, PolluxNsga2
 from optplan.lab.cluster.pollux.fitness import Round
 from optplan.lab.cluster.pollux.genetic import search, state_of
-from optplan.lab.cluster.policies.pollux import Knowledge, PolluxAutoscaled, PolluxNsga2
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import Cell
 
@@ -45,7 +44,7 @@ class Searched(Late):
         self._nsga2 = PolluxNsga2(Knowledge.TRUTH, *size)
 
     def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
-        return self._nsga2._search(jobs, task)  # noqa: SLF001
+        return self._nsga2._search(jobs, task)
 
     def _search_nodes(self, jobs: list[Job], sight: Sight) -> int:
         size, (population, generations) = sight.gpus_per_node, self._size

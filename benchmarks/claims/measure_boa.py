@@ -1,4 +1,4 @@
-"""What is measured for the claims of the paper on BOA: simulations, each kept in ``out/paper``, of which none runs twice.
+"""What is measured for the claims of the paper on BOA: simulations, each kept in ``out/paper``; none runs twice.
 
 Everywhere but where a part says otherwise nodes start in 120 s, in 20 s if they are rented again within the 5 minutes
 until they are reclaimed, and decisions are made every 60 s. Each part has the paper's set-up, without Sia's slowdowns
@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
+from paper.measures import average_efficiency
+from paper.running import Runner, keep, watch
+from paper.setting import QUICK, Setting, Trace, make_bursts, measure_variation, read_rows
+from paper.setting import Scope as Size
 
 from claims.described import SEARCH, replay_as_described
 from claims.record import Part, Scope
@@ -25,14 +30,10 @@ from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.sweeps import Cell, run
 from optplan.lab.traces.sia import Timing
 from optplan.progress import Event
-from paper.claims import average_efficiency
-from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
-from paper.running import Runner, keep, watch
-from paper.setting import QUICK, Setting, Trace, make_bursts, measure_variation, read_rows
-from paper.setting import Scope as Size
 
 #: What the page calls BOA's ways to know a workload.
 ELSEWHERE, LEARNING = "BOA, planned on another trace", "BOA, learning"
+AT_ONCE = "BOA, deciding at once"
 IMPERFECT, REPLANNED = "BOA on the fitted model", "BOA on the fitted model, again every 15 min"
 LEARNED, DESCRIBED, LATE = f"{AUTOSCALED}, learning", f"{AUTOSCALED}, as described", f"{AUTOSCALED}, a round late"
 #: Seconds until a new node can be used, and one that was given back and not reclaimed yet (5.4); and until a node is
@@ -124,12 +125,19 @@ class Bench:
         return (6.0, 10.0) if self.quick else gpus
 
     def follow(
-        self, planned_on: Trace, replayed: Trace, solver: str, gpus: Sequence[float], timing: Timing = Timing.TABLES
+        self,
+        planned_on: Trace,
+        replayed: Trace,
+        solver: str,
+        gpus: Sequence[float],
+        timing: Timing = Timing.TABLES,
+        *,
+        at_once: bool = False,
     ) -> dict[str, Cell]:
-        """Return cells of plans that are followed in rounds, by budget; budgets that no plan keeps are left out."""
+        """Return cells of plans that are followed in rounds, or at once, by budget, but those that no plan keeps."""
         plans = {f"{each:g}": self.setting.planner.plan(planned_on, solver, each, timing) for each in self.scale(gpus)}
         return {
-            label: self.setting.cell(replayed, f"autoscaled:{plan.path}", **_STARTS)
+            label: self.setting.cell(replayed, plan if at_once else f"autoscaled:{plan.path}", **_STARTS)
             for label, plan in plans.items()
             if plan is not None
         }
@@ -149,7 +157,9 @@ class Bench:
     def run(self, what: str, groups: Mapping[str, Mapping[str, Cell]]) -> dict[str, list[dict[str, Any]]]:
         """Run cells; returns the points of each policy."""
         cells = {(name, label): cell for name, cells in groups.items() for label, cell in cells.items()}
-        slow = [cell for cell in cells.values() if cell.policy.startswith(_SLOW) and "workload-1-of-85" not in cell.workload]
+        slow = [
+            cell for cell in cells.values() if cell.policy.startswith(_SLOW) and "workload-1-of-85" not in cell.workload
+        ]
         if slow and not self.quick:  # begun at once, since to begin processes takes as long as most other cells
             run(slow, self.setting.cells_folder, count_processors())
         told = self.runner.run(what, cells)
@@ -202,6 +212,7 @@ def _run_curves(bench: Bench, which: str) -> dict[str, list[dict[str, Any]]]:
         EXACT: bench.follow(trace, trace, EXACT, gpus),
         PUBLISHED: bench.follow(trace, trace, PUBLISHED, gpus),
         ELSEWHERE: bench.follow(other, trace, EXACT, gpus),
+        AT_ONCE: bench.follow(trace, trace, EXACT, gpus, at_once=True),
         AUTOSCALED: bench.autoscale(trace, bench.pick(_TARGETS, key)),
         POLLUX: fixed,
     }
@@ -218,7 +229,7 @@ def measure_traces(scope: Scope) -> dict[str, Any]:
     setting = Bench.of(scope, "off").setting
     newtrace = setting.newtrace()
     rows = read_rows(newtrace.path)
-    instance = setting.planner._build(newtrace, 100.0, Timing.TABLES)  # noqa: SLF001
+    instance = setting.planner._build(newtrace, 100.0, Timing.TABLES)
     return {
         "variation": [measure_variation(setting.newtrace(number)) for number in range(1, 6)],
         "applications": {name: sum(row["application"] == name for row in rows) for name in sorted(instance.classes)},
@@ -311,9 +322,13 @@ def measure_over_time(scope: Scope) -> dict[str, Any]:
     told = bench.runner.run("figure 5", bench.autoscale(trace, bench.pick(_TARGETS, ("off", "few"))))
     hours = FIGURE5_GPUS * trace.span_h
     rival = min((one for one in told.values() if one), key=lambda one: abs(one["node_gpu_hours"] - hours))
-    plans = bench.runner.run("figure 5", bench.follow(trace, trace, EXACT, _BUDGETS["off", "few"]))
-    own = min((one for one in plans.values() if one), key=lambda one: abs(one["node_gpu_hours"] - rival["node_gpu_hours"]))
-    return {EXACT: _tell_over_time(own), AUTOSCALED: _tell_over_time(rival)}
+    found = {AUTOSCALED: _tell_over_time(rival)}
+    for name, at_once in ((EXACT, False), (AT_ONCE, True)):
+        cells = bench.follow(trace, trace, EXACT, _BUDGETS["off", "few"], at_once=at_once)
+        plans = [one for one in bench.runner.run("figure 5", cells).values() if one]
+        own = min(plans, key=lambda one: abs(one["node_gpu_hours"] - rival["node_gpu_hours"]))
+        found[name] = _tell_over_time(own)
+    return found
 
 
 def _tell_over_time(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -344,9 +359,7 @@ def measure_decisions(scope: Scope) -> dict[str, Any]:
         AUTOSCALED: bench.autoscale(trace, (0.7,))["0.7"],
     }
     folder = bench.setting.folder / "watched"
-    found: dict[str, Any] = {
-        name: watch(cell, folder, bench.setting.checksums) for name, cell in cells.items()
-    }
+    found: dict[str, Any] = {name: watch(cell, folder, bench.setting.checksums) for name, cell in cells.items()}
     return {
         "decisions": found,
         "widths_s": {name: plan.solve_s for name, plan in plans.items() if plan is not None},
@@ -362,7 +375,7 @@ _FEW = tuple(f"adaptdl/workloads/workload-{number}.csv" for number in (1, 2))
 
 
 def _part(measure: Callable[[Scope], Any], data: Sequence[str], seed: int | None = None) -> Part:
-    def quietly(scope: Scope) -> Any:
+    def quietly(scope: Scope) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # rates that rest on few jobs are what sub-traces have
             return measure(scope)
