@@ -94,8 +94,10 @@ def read_curves(rows: Rows, part: str, slowdown: str) -> dict[str, Curve]:
         reached = [read_point(point) for point in points if not point["left"]]
         if reached:
             found[name] = Curve(name, reached)
-    if DESCRIBED not in found and part == "few" and slowdown == "off" and rows.get("described"):
-        found[DESCRIBED] = Curve(DESCRIBED, [read_point(point) for point in rows["described"] if not point["left"]])
+    for name, of, key in ((DESCRIBED, "few", "described"), (LEARNED, "newtrace", "learned")):
+        reached = [read_point(point) for point in rows.get(key, []) if not point["left"]]
+        if reached and (part, slowdown) == (of, "off"):
+            found[name] = Curve(name, reached)
     return found
 
 

@@ -23,7 +23,7 @@ from claims.boa_curves import (
 from claims.measure_boa import AT_ONCE, FIGURE5_GPUS, FIGURE7_GPUS, IMPERFECT, LATE, LEARNED, REPLANNED
 from claims.record import Claim, Rows, Verdict, judge_at_least, judge_near, not_run
 
-_HERE = "Section 5.4 on newTrace, without Sia's slowdowns, at 112 GPUs; processor time of one core here."
+_HERE = "The 85 jobs without Sia's slowdowns at about 55 GPUs; processor time of one core here."
 #: From this multiple of the least GPU-hours on, curves are no longer steep.
 _AWAY = 1.1
 #: How much larger an advantage has to be at the largest C^2 than at the least, to grow.
