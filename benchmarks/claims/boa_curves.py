@@ -18,6 +18,7 @@ from claims.measure_boa import (
     RECLAIM_S,
     START_S,
     WARM_S,
+    part_of,
 )
 from claims.record import Claim, Rows, Verdict, judge_at_least, not_run
 
@@ -90,11 +91,12 @@ def set_up(which: str, slowdown: str, more: str = "") -> str:
 def read_curves(rows: Rows, part: str, slowdown: str) -> dict[str, Curve]:
     """Return the curves of a part, of the points at which every job was completed."""
     found: dict[str, Curve] = {}
-    for name, points in rows.get(part, {}).get(slowdown, {}).items():
+    for name, points in rows.get(part_of(part, slowdown), {}).items():
         reached = [read_point(point) for point in points if not point["left"]]
         if reached:
             found[name] = Curve(name, reached)
-    for name, of, key in ((DESCRIBED, "few", "described"), (LEARNED, "newtrace", "learned")):
+    apart = (DESCRIBED, "few", "described"), (LEARNED, "newtrace", "learned"), (LEARNING, "newtrace", "learning")
+    for name, of, key in apart:
         reached = [read_point(point) for point in rows.get(key, []) if not point["left"]]
         if reached and (part, slowdown) == (of, "off"):
             found[name] = Curve(name, reached)

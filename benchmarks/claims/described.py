@@ -46,7 +46,7 @@ class Searched(Late):
     def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
         return self._nsga2._search(jobs, task)
 
-    def _search_nodes(self, jobs: list[Job], sight: Sight) -> int:
+    def _search_nodes(self, jobs: Sequence[Job], sight: Sight) -> int:
         size, (population, generations) = sight.gpus_per_node, self._size
         most = max(sum(claim.most_gpus for claim in self._claim(jobs, sight, size)) // size, 1)
         found: dict[int, float] = {}

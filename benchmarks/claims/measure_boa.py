@@ -7,10 +7,13 @@ until they are reclaimed, and decisions are made every 60 s. Each part has the p
 
 from __future__ import annotations
 
+import itertools
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,10 @@ import numpy as np
 from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from paper.measures import average_efficiency
 from paper.running import Runner, keep, watch
-from paper.setting import QUICK, Setting, Trace, make_bursts, measure_variation, read_rows
+from paper.setting import QUICK, SOLVERS, Setting, Trace, make_bursts, measure_variation, read_rows
 from paper.setting import Scope as Size
 
+from claims import boa_sizes as sizes
 from claims.described import SEARCH, replay_as_described
 from claims.record import Part, Scope
 from optplan.errors import DataWarning
@@ -30,6 +34,7 @@ from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.sweeps import Cell, run
 from optplan.lab.traces.sia import Timing
 from optplan.progress import Event
+from optplan.solving import solve
 
 #: What the page calls BOA's ways to know a workload.
 ELSEWHERE, LEARNING = "BOA, planned on another trace", "BOA, learning"
@@ -41,49 +46,6 @@ LEARNED, DESCRIBED, LATE = f"{AUTOSCALED}, learning", f"{AUTOSCALED}, as describ
 START_S, WARM_S, RECLAIM_S = 120.0, 20.0, 300.0
 _STARTS: dict[str, Any] = {"node_start_s": START_S, "world": {"warm_start_s": WARM_S, "reclaim_s": RECLAIM_S}}
 FOLDER = Path("out/paper")
-#: Budgets where the widths of a plan hold, in GPUs, by what is on and the trace; about as many as the paper's charts
-#: have. The least are just above what the trace needs.
-_BUDGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("off", "few"): (19, 20, 22, 25, 28, 30, 35, 40, 45, 50, 55, 60, 70, 80, 100, 120),
-    ("on", "few"): (28, 30, 32, 35, 40, 45, 50, 55, 60, 70, 80, 100, 120),
-    ("off", "filtertrace"): (49, 54, 62, 75, 95, 130, 180),
-    ("on", "filtertrace"): (65, 72, 80, 95, 120, 160),
-    ("off", "newtrace"): (74, 78, 84, 92, 100, 110, 125, 150, 200),
-    ("on", "newtrace"): (95, 100, 106, 113, 122, 140, 180),
-}
-_TARGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("off", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
-    ("on", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
-    ("off", "filtertrace"): (0.6, 0.8),
-    ("on", "filtertrace"): (0.8,),
-    ("off", "newtrace"): (0.5, 0.6, 0.7, 0.8, 0.9),
-    ("on", "newtrace"): (0.7, 0.9),
-}
-_NODES: Mapping[tuple[str, str], tuple[int, ...]] = {
-    ("off", "few"): (5, 7, 10, 14, 20),
-    ("on", "few"): (7, 10, 14, 20),
-    ("off", "newtrace"): (24,),
-}
-#: Budgets of BOA that learns, a replay of which takes 20 s, and targets of Pollux that learns, which takes minutes.
-_LEARNING: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("off", "few"): (20, 28, 40, 60),
-    ("off", "filtertrace"): (75,),
-    ("off", "newtrace"): (80, 120),
-}
-_LEARNED_TARGET = 0.7
-#: Figure 8: budgets of widths that are calculated again from what ran.
-_AGAIN: Mapping[str, tuple[float, ...]] = {"off": (100,), "on": (130, 160)}
-#: Figure 9: the target at which autoscaling rents about 120 GPUs, C^2 asked for, and seeds.
-_BURSTS: Mapping[str, tuple[float, tuple[float, ...], tuple[int, ...]]] = {
-    "off": (0.65, (1.0, 30.0), (1,)),
-    "on": (0.88, (1.0, 30.0), (1,)),
-}
-_BURST_BUDGETS: Mapping[str, tuple[float, ...]] = {
-    "off": (100, 115, 130),
-    "on": (105, 115, 130),
-}
-#: Figure 9's runs of the rival whose sizes come a round late.
-_LATE_VARIATIONS = (1.0, 30.0)
 #: Policies whose simulation takes long enough to be worth a process of its own.
 _SLOW = ("pollux", "boa-online")
 #: GPUs of figures 5 and 11, and of figure 7 (sections 6.2, 6.4, appendix D).
@@ -189,42 +151,42 @@ def tell_point(label: str, told: Mapping[str, Any]) -> dict[str, Any]:
     return {"label": label, "most_gpus": told["most_gpus"], "left": told["num_jobs"] - told["completed"], **rounded}
 
 
-def measure_curves(which: str) -> Callable[[Scope], dict[str, Any]]:
-    """Figures 4 and 6: every policy on one trace, with and without slowdowns."""
-
-    def measure(scope: Scope) -> dict[str, Any]:
-        return {slowdown: _run_curves(Bench.of(scope, slowdown), which) for slowdown in ("off", "on")}
-
-    return measure
-
-
 def measure_learned(scope: Scope) -> list[dict[str, Any]]:
     """Figures 6c and 8: autoscaling of which each job learns its speeds, on newTrace."""
     bench = Bench.of(scope, "off")
-    cells = bench.autoscale(bench.setting.newtrace(), (_LEARNED_TARGET,), knowledge=Knowledge.LEARNED)
+    cells = bench.autoscale(bench.setting.newtrace(), (sizes.LEARNED_TARGET,), knowledge=Knowledge.LEARNED)
     return bench.run("newtrace, speeds learned", {LEARNED: cells})[LEARNED]
+
+
+def measure_learning(scope: Scope) -> list[dict[str, Any]]:
+    """Figure 6c: BOA that learns, on newTrace."""
+    bench = Bench.of(scope, "off")
+    trace, other = bench.setting.newtrace(), bench.setting.newtrace(2)
+    cells = bench.learn(other, trace, sizes.LEARNING_GPUS["off", "newtrace"], Timing.MODEL)
+    return bench.run("newtrace, BOA learning", {LEARNING: cells})[LEARNING]
 
 
 def _trace(setting: Setting, which: str, number: int = 1) -> Trace:
     return {"few": setting.few_jobs, "filtertrace": setting.filtertrace, "newtrace": setting.newtrace}[which](number)
 
 
-def _run_curves(bench: Bench, which: str) -> dict[str, list[dict[str, Any]]]:
+def measure_curves(which: str, bench: Bench) -> dict[str, list[dict[str, Any]]]:
+    """Figures 4 and 6: every policy on one trace."""
     setting, key = bench.setting, (bench.slowdown, which)
     trace, other = _trace(setting, which), _trace(setting, which, 2)
-    gpus = _BUDGETS[key]
+    gpus = sizes.BUDGETS[key]
     some = gpus if which == "few" else gpus[::2]  # of the others a simulation with its proof takes seconds
-    fixed = {str(4 * n): setting.cell(trace, "pollux", nodes=n) for n in bench.pick(_NODES, key)}
+    fixed = {str(4 * n): setting.cell(trace, "pollux", nodes=n) for n in bench.pick(sizes.NODES, key)}
     groups = {
         EXACT: bench.follow(trace, trace, EXACT, gpus),
         PUBLISHED: bench.follow(trace, trace, PUBLISHED, some),
         ELSEWHERE: bench.follow(other, trace, EXACT, some),
         AT_ONCE: bench.follow(trace, trace, EXACT, some, at_once=True),
-        AUTOSCALED: bench.autoscale(trace, bench.pick(_TARGETS, key)),
+        AUTOSCALED: bench.autoscale(trace, bench.pick(sizes.TARGETS, key)),
         POLLUX: fixed,
     }
-    if key in _LEARNING:
-        groups[LEARNING] = bench.learn(other, trace, bench.pick(_LEARNING, key), Timing.MODEL)
+    if key in sizes.LEARNING_GPUS and which != "newtrace":
+        groups[LEARNING] = bench.learn(other, trace, bench.pick(sizes.LEARNING_GPUS, key), Timing.MODEL)
     return bench.run(f"{which}, slowdowns {bench.slowdown}", groups)
 
 
@@ -233,7 +195,7 @@ def measure_traces(scope: Scope) -> dict[str, Any]:
     setting = Bench.of(scope, "off").setting
     newtrace = setting.newtrace()
     rows = read_rows(newtrace.path)
-    instance = setting.planner._build(newtrace, 100.0, Timing.TABLES)
+    instance = setting.planner.build(newtrace, 100.0)
     return {
         "variation": [measure_variation(setting.newtrace(number)) for number in range(1, 6)],
         "applications": {name: sum(row["application"] == name for row in rows) for name in sorted(instance.classes)},
@@ -248,44 +210,36 @@ def measure_traces(scope: Scope) -> dict[str, Any]:
 def _list_speedups(instance: BoaInstance, name: str, widths: Sequence[int]) -> dict[str, list[float]]:
     """Return the speedups of the first and the last epoch on some numbers of GPUs."""
     speedup = next(iter(instance.classes[name].speedup.values()))
-    table = np.array([speedup.at(width) for width in widths]).reshape(len(widths), -1)
-    return {"gpus": [float(width) for width in widths], "first": table[:, 0].tolist(), "last": table[:, -1].tolist()}
+    table = np.array(speedup.at(np.array(widths))).reshape(-1, len(widths))
+    return {"gpus": [float(width) for width in widths], "first": table[0].tolist(), "last": table[-1].tolist()}
 
 
-def measure_information(scope: Scope) -> dict[str, Any]:
+def measure_information(bench: Bench) -> dict[str, list[dict[str, Any]]]:
     """Figure 8: plans on the true speeds, on the model fitted to them, and that calculated again from what ran."""
-    found = {}
-    for slowdown in ("off", "on"):
-        bench = Bench.of(scope, slowdown)
-        trace, gpus = bench.setting.newtrace(), _BUDGETS[slowdown, "newtrace"]
-        groups = {
-            EXACT: bench.follow(trace, trace, EXACT, gpus),
-            IMPERFECT: bench.follow(trace, trace, EXACT, gpus[::2], Timing.MODEL),
-            REPLANNED: bench.learn(trace, trace, _AGAIN[slowdown], Timing.MODEL),
-        }
-        found[slowdown] = bench.run(f"figure 8, slowdowns {slowdown}", groups)
-    return found
+    trace, gpus = bench.setting.newtrace(), sizes.BUDGETS[bench.slowdown, "newtrace"]
+    groups = {
+        EXACT: bench.follow(trace, trace, EXACT, gpus),
+        IMPERFECT: bench.follow(trace, trace, EXACT, gpus[::2], Timing.MODEL),
+        REPLANNED: bench.learn(trace, trace, sizes.AGAIN[bench.slowdown], Timing.MODEL),
+    }
+    return bench.run(f"figure 8, slowdowns {bench.slowdown}", groups)
 
 
-def measure_bursts(scope: Scope) -> dict[str, Any]:
+def measure_bursts(bench: Bench) -> list[dict[str, Any]]:
     """Figure 9: the same jobs in bursts, autoscaling at about 120 GPUs, and BOA at budgets around."""
-    found = {}
-    for slowdown in ("off", "on"):
-        bench = Bench.of(scope, slowdown)
-        trace, (target, variations, seeds) = bench.setting.newtrace(), _BURSTS[slowdown]
-        found[slowdown] = []
-        for variation in variations:
-            for seed in seeds[: 1 if scope.quick else None]:
-                bursts = make_bursts(trace, variation, seed, bench.setting.folder / "traces")
-                groups = {
-                    EXACT: bench.follow(trace, bursts, EXACT, _BURST_BUDGETS[slowdown]),
-                    AUTOSCALED: bench.autoscale(bursts, (target,)),
-                }
-                points: dict[str, Any] = bench.run(f"figure 9, slowdowns {slowdown}", groups)
-                if slowdown == "off" and variation in _LATE_VARIATIONS and seed == 1:
-                    points[LATE] = [_describe(bench, bursts, target)]
-                measured = float(f"{measure_variation(bursts):.4g}")
-                found[slowdown].append({"variation": variation, "seed": seed, "measured": measured, "policies": points})
+    trace, (target, variations, seeds) = bench.setting.newtrace(), sizes.BURSTS[bench.slowdown]
+    found = []
+    for variation, seed in itertools.product(variations, seeds[: 1 if bench.quick else None]):
+        bursts = make_bursts(trace, variation, seed, bench.setting.folder / "traces")
+        groups = {
+            EXACT: bench.follow(trace, bursts, EXACT, sizes.BURST_BUDGETS[bench.slowdown]),
+            AUTOSCALED: bench.autoscale(bursts, (target,)),
+        }
+        points: dict[str, Any] = bench.run(f"figure 9, slowdowns {bench.slowdown}", groups)
+        if bench.slowdown == "off" and variation in sizes.LATE_VARIATIONS and seed == 1:
+            points[LATE] = [_describe(bench, bursts, target)]
+        measured = float(f"{measure_variation(bursts):.4g}")
+        found.append({"variation": variation, "seed": seed, "measured": measured, "policies": points})
     return found
 
 
@@ -304,31 +258,27 @@ def _describe(bench: Bench, trace: Trace, target: float, size: tuple[int, int] |
     return keep(path, lambda: tell_point(f"{target:g}", replay_as_described(cell, target, size)))
 
 
-def measure_starts(scope: Scope) -> dict[str, Any]:
+def measure_starts(bench: Bench) -> dict[str, list[dict[str, Any]]]:
     """Section 5.4: what starts of nodes cost BOA, as long as theirs, without packages, without data, and free."""
-    found: dict[str, Any] = {}
-    for slowdown in ("off", "on"):
-        bench = Bench.of(scope, slowdown)
-        trace = bench.setting.newtrace()
-        planned = bench.setting.planner.plan(trace, EXACT, 10.0 if scope.quick else FIGURE7_GPUS)
-        assert planned is not None  # budgets of this page are above the least
-        starts = {f"{seconds:g}": {"node_start_s": seconds} for seconds in (120.0, 45.0, 20.0, 0.0)}
-        cells = {label: bench.setting.cell(trace, f"autoscaled:{planned.path}", **how) for label, how in starts.items()}
-        at_once = {"0": bench.setting.cell(trace, planned)}
-        found[slowdown] = bench.run("5.4", {"every 60 s": cells, "at once": at_once})
-    return found
+    trace = bench.setting.newtrace()
+    planned = bench.setting.planner.plan(trace, EXACT, 10.0 if bench.quick else FIGURE7_GPUS)
+    assert planned is not None  # budgets of this page are above the least
+    starts = {f"{seconds:g}": {"node_start_s": seconds} for seconds in (120.0, 45.0, 20.0, 0.0)}
+    cells = {label: bench.setting.cell(trace, f"autoscaled:{planned.path}", **how) for label, how in starts.items()}
+    at_once = {"0": bench.setting.cell(trace, planned)}
+    return bench.run("5.4", {"every 60 s": cells, "at once": at_once})
 
 
 def measure_over_time(scope: Scope) -> dict[str, Any]:
     """Figure 5: GPUs rented over time on the 85 jobs, where autoscaling rents what comes closest to 55 GPUs."""
     bench = Bench.of(scope, "off")
     trace = bench.setting.few_jobs()
-    told = bench.runner.run("figure 5", bench.autoscale(trace, bench.pick(_TARGETS, ("off", "few"))))
+    told = bench.runner.run("figure 5", bench.autoscale(trace, bench.pick(sizes.TARGETS, ("off", "few"))))
     hours = FIGURE5_GPUS * trace.span_h
     rival = min((one for one in told.values() if one), key=lambda one: abs(one["node_gpu_hours"] - hours))
     found = {AUTOSCALED: _tell_over_time(rival)}
     for name, at_once in ((EXACT, False), (AT_ONCE, True)):
-        cells = bench.follow(trace, trace, EXACT, _BUDGETS["off", "few"], at_once=at_once)
+        cells = bench.follow(trace, trace, EXACT, sizes.BUDGETS["off", "few"], at_once=at_once)
         plans = [one for one in bench.runner.run("figure 5", cells).values() if one]
         own = min(plans, key=lambda one: abs(one["node_gpu_hours"] - rival["node_gpu_hours"]))
         found[name] = _tell_over_time(own)
@@ -354,8 +304,7 @@ def measure_decisions(scope: Scope) -> dict[str, Any]:
     bench = Bench.of(scope, "off")
     trace = bench.setting.few_jobs()
     gpus = 10.0 if scope.quick else FIGURE5_GPUS
-    plans = {name: bench.setting.planner.plan(trace, name, gpus) for name in (EXACT, PUBLISHED)}
-    own = plans[EXACT]
+    own = bench.setting.planner.plan(trace, EXACT, gpus)
     assert own is not None  # budgets of this page are above the least
     cells = {
         EXACT: bench.setting.cell(trace, own),
@@ -364,10 +313,15 @@ def measure_decisions(scope: Scope) -> dict[str, Any]:
     }
     folder = bench.setting.folder / "watched"
     found: dict[str, Any] = {name: watch(cell, folder, bench.setting.checksums) for name, cell in cells.items()}
-    return {
-        "decisions": found,
-        "widths_s": {name: plan.solve_s for name, plan in plans.items() if plan is not None},
-    }
+    instance = bench.setting.planner.build(trace, gpus)
+    widths_s = {name: min(_time_solve(instance, SOLVERS[name]) for _ in range(3)) for name in (EXACT, PUBLISHED)}
+    return {"decisions": found, "widths_s": widths_s}
+
+
+def _time_solve(instance: BoaInstance, solver: str) -> float:
+    begun = time.process_time()
+    solve(instance, solver=solver)
+    return time.process_time() - begun
 
 
 def _say(event: Event) -> None:
@@ -387,16 +341,31 @@ def _part(measure: Callable[[Scope], Any], data: Sequence[str], seed: int | None
     return Part(quietly, seed, ("sia/traces", *data))
 
 
+def _both(name: str, measure: Callable[[Bench], Any], data: Sequence[str], seed: int | None = None) -> dict[str, Part]:
+    """Make the parts of a measurement without slowdowns and with them."""
+
+    def with_slowdown(slowdown: str) -> Callable[[Scope], Any]:
+        return lambda scope: measure(Bench.of(scope, slowdown))
+
+    return {part_of(name, slowdown): _part(with_slowdown(slowdown), data, seed) for slowdown in ("off", "on")}
+
+
+def part_of(name: str, slowdown: str) -> str:
+    """Return what a part is called that is measured without slowdowns (``off``) and with them."""
+    return name if slowdown == "off" else f"{name}-slowdowns"
+
+
 PARTS: Mapping[str, Part] = {
     "traces": _part(measure_traces, (*_NEWTRACE, _FEW[0])),
-    "few": _part(measure_curves("few"), _FEW),
+    **_both("few", partial(measure_curves, "few"), _FEW),
     "over_time": _part(measure_over_time, _FEW[:1]),
-    "starts": _part(measure_starts, _NEWTRACE[:1]),
+    **_both("starts", measure_starts, _NEWTRACE[:1]),
     "decisions": _part(measure_decisions, _FEW[:1]),
-    "newtrace": _part(measure_curves("newtrace"), _NEWTRACE[:2]),
-    "information": _part(measure_information, _NEWTRACE[:1]),
-    "bursts": _part(measure_bursts, _NEWTRACE[:1], seed=1),
-    "filtertrace": _part(measure_curves("filtertrace"), _NEWTRACE[:2]),
+    **_both("newtrace", partial(measure_curves, "newtrace"), _NEWTRACE[:2]),
+    **_both("bursts", measure_bursts, _NEWTRACE[:1], seed=1),
+    **_both("information", measure_information, _NEWTRACE[:1]),
+    "learning": _part(measure_learning, _NEWTRACE[:2]),
+    **_both("filtertrace", partial(measure_curves, "filtertrace"), _NEWTRACE[:2]),
     "described": _part(measure_described, _FEW[:1], seed=0),
     "learned": _part(measure_learned, _NEWTRACE[:1]),
 }

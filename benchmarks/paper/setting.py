@@ -116,13 +116,12 @@ GPU = "aws"
 
 @dataclass(frozen=True)
 class Planned:
-    """The file of a plan, the budget it was asked to keep, what it predicts, and the seconds that finding it took."""
+    """The file of a plan, the budget it was asked to keep, and what it predicts."""
 
     path: Path
     budget_gpus: float
     mean_jct_s: float
     gpus: float
-    solve_s: float
 
 
 @dataclass
@@ -148,7 +147,7 @@ class Planner:
         return self.plans[key]
 
     def _solve(self, trace: Trace, solver: str, budget_gpus: float, timing: Timing) -> Planned | None:
-        instance = self._build(trace, budget_gpus, timing)
+        instance = self.build(trace, budget_gpus, timing)
         result = solve(instance, solver=solver)
         if result.status is Status.INFEASIBLE or result.solution is None:
             return None
@@ -156,16 +155,17 @@ class Planner:
         path = self.folder / f"{trace.name}-{timing.value}-{solver}-{budget_gpus:g}.json"
         write_json(build_plan(instance, result), path, overwrite=True)
         measures = result.measures
-        return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"], result.solve_seconds)
+        return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"])
 
     def write_instance(self, trace: Trace, budget_gpus: float, timing: Timing = Timing.TABLES) -> Path:
         """Write the instance of a trace's rates with a budget, and return its file."""
         path = self.folder / f"{trace.name}-{timing.value}-{budget_gpus:g}.json"
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._build(trace, budget_gpus, timing), path, overwrite=True)
+        write_json(self.build(trace, budget_gpus, timing), path, overwrite=True)
         return path
 
-    def _build(self, trace: Trace, budget_gpus: float, timing: Timing) -> BoaInstance:
+    def build(self, trace: Trace, budget_gpus: float, timing: Timing = Timing.TABLES) -> BoaInstance:
+        """Build the instance of a trace's rates with a budget."""
         key = (trace.name, timing)
         if key not in self._instances:
             self._instances[key] = build_sia_instance(
