@@ -219,7 +219,7 @@ class Experiments:
         return rows
 
     def watch_policies(self, trace: Trace, gpus: float, curves: Curves) -> dict[str, dict[str, Any]]:
-        """Figures 5, 7, 11 and section 5.4: policies at about so many GPUs, watched.
+        """Figures 5 and 7: policies at about so many GPUs, watched.
 
         Autoscaling has the target at which ``curves``, those of the trace, say that it rents what exact widths rent.
         """

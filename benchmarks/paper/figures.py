@@ -10,9 +10,9 @@ from typing import Any
 
 from optplan.reporting.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 from optplan.units import SECONDS_PER_HOUR
-from paper.claims import average_arrivals, list_efficiency
 from paper.experiments import AUTOSCALED, POLLUX, with_pollux_there
 from paper.gathering import Gathered
+from paper.measures import average_arrivals, list_efficiency
 from paper.running import Curves
 
 COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, GREY, "#8c6d31")

@@ -49,7 +49,6 @@ class Gathered:
     sia: list[dict[str, Any]]
     watched_few: dict[str, dict[str, Any]]
     watched: dict[str, dict[str, Any]]
-    solve_s: dict[str, list[float]]
 
 
 def gather_all(runner: Runner) -> Gathered:
@@ -90,10 +89,6 @@ def gather_all(runner: Runner) -> Gathered:
     on_few |= experiments.share_equally(few, few_nodes) | experiments.search_as_published(few, few_nodes[-2:][0])
     on_filtered |= experiments.share_equally(filtered, filtered_nodes)
     on_new |= experiments.share_equally(newtrace, scope.nodes)
-    solve_s: dict[str, list[float]] = {}
-    for (_, name, _, _), planned in setting.planner.plans.items():
-        if planned is not None:
-            solve_s.setdefault(name, []).append(planned.solve_s)
     return Gathered(
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         machine=describe_machine(),
@@ -118,7 +113,6 @@ def gather_all(runner: Runner) -> Gathered:
         sia=sia,
         watched_few=watched_few,
         watched=watched,
-        solve_s=solve_s,
     )
 
 

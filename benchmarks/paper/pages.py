@@ -12,7 +12,6 @@ import numpy as np
 
 from optplan.instances.files import write_text
 from optplan.units import SECONDS_PER_HOUR
-from paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
 from paper.experiments import (
     AGENTS,
     EXACT,
@@ -26,6 +25,7 @@ from paper.experiments import (
 )
 from paper.figures import draw_figures
 from paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
+from paper.measures import average_efficiency, own_curve
 from paper.running import Curves
 
 #: Policies are compared on other traces at the GPU-hours of exact widths at these budgets.
@@ -43,7 +43,6 @@ def list_tables(told: Gathered) -> dict[str, str]:
     """Return what stands for each name in braces of ``page.md``."""
     newtrace = told.newtrace if told.quick else with_pollux_there(told.newtrace)
     return {
-        "claims": _tell_claims(told),
         "predictions": _tell_predictions(told),
         **_compare_elsewhere(told),
         "sia": _tell_sia(told),
@@ -56,18 +55,9 @@ def list_tables(told: Gathered) -> dict[str, str]:
         "information": _list_points(told.information, told.spans_h["newtrace"]),
         "knowledge": _tell_knowledge(told),
         "bursts": _tell_bursts(told),
-        "reclaiming": _tell_reclaiming(told),
         "taken": _tell_taken(told),
         "traces": _tell_traces(told),
     }
-
-
-def _tell_claims(told: Gathered) -> str:
-    rows = [
-        [claim.where.replace(" ", "\N{NO-BREAK SPACE}"), claim.says, claim.here, claim.verdict]
-        for claim in list_claims(told)
-    ]
-    return write_table(["where", "the paper", "here", "it"], rows)
 
 
 def _tell_predictions(told: Gathered) -> str:
@@ -210,14 +200,6 @@ def _tell_bursts(told: Gathered) -> str:
                 rows.append([*drawn, name, *times, *done])
     head = ["C² asked", "drawn", "seed", "policy", "mean (s)", "P95 (s)", "node GPU-hours", "peak GPUs", "completed"]
     return write_table(head, rows)
-
-
-def _tell_reclaiming(told: Gathered) -> str:
-    rows = [
-        [name, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['releases']:,}", percent(reclaimed_share(one))]
-        for name, one in told.watched_few.items()
-    ]
-    return write_table(["policy", "node GPU-hours", "nodes released", "more to pay"], rows)
 
 
 def _tell_taken(told: Gathered) -> str:

@@ -152,14 +152,13 @@ def gather(runner: Runner, what: str, groups: Mapping[str, Mapping[str, Cell]]) 
 
 
 #: Raised whenever what is kept changes.
-_REVISION = 2
+_REVISION = 3
 
 
 def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True) -> dict[str, Any] | None:
     """Replay a cell and watch it, unless nothing is to be begun; what was watched before is read.
 
-    Returns ``decisions``, ``decision_mean_s``, ``decision_most_s`` (processor time), and ``releases``, nodes given
-    back.
+    Returns ``decisions``, ``decision_mean_s`` and ``decision_most_s`` (processor time).
     """
     path = folder / f"watched-{_REVISION}-{cell.digest(checksums)[:16]}.json"
     return keep(path, lambda: _watch(cell)) if begin or path.is_file() else None
@@ -180,12 +179,11 @@ def _watch(cell: Cell) -> dict[str, Any]:
     for name in ("choose_nodes", "allocate"):
         if hasattr(policy, name):
             setattr(policy, name, _time(getattr(policy, name), took_s))
-    outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=start_s)
+    replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=start_s)
     return {
         "decisions": len(took_s),
         "decision_mean_s": float(np.mean(took_s)),
         "decision_most_s": float(np.max(took_s)),
-        "releases": int(-np.minimum(np.diff(outcome.nodes_rented), 0).sum()),
     }
 
 

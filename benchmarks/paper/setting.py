@@ -117,13 +117,12 @@ GPU = "aws"
 
 @dataclass(frozen=True)
 class Planned:
-    """The file of a plan, the budget it was asked to keep, what it predicts, and the seconds that finding it took."""
+    """The file of a plan, the budget it was asked to keep, and what it predicts."""
 
     path: Path
     budget_gpus: float
     mean_jct_s: float
     gpus: float
-    solve_s: float
 
 
 @dataclass
@@ -133,6 +132,7 @@ class Planner:
     profiles: Path
     folder: Path
     max_width: int
+    slowdown: bool = True
     #: What was planned, by trace, name of the solver, budget and timing; None where no plan keeps the budget.
     plans: dict[tuple[str, str, float, Timing], Planned | None] = field(default_factory=dict)
     _instances: dict[tuple[str, Timing], BoaInstance] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Planner:
         return self.plans[key]
 
     def _solve(self, trace: Trace, solver: str, budget_gpus: float, timing: Timing) -> Planned | None:
-        instance = self._build(trace, budget_gpus, timing)
+        instance = self.build(trace, budget_gpus, timing)
         result = solve(instance, solver=solver)
         if result.status is Status.INFEASIBLE or result.solution is None:
             return None
@@ -156,15 +156,17 @@ class Planner:
         path = self.folder / f"{trace.name}-{timing.value}-{solver}-{budget_gpus:g}.json"
         write_json(build_plan(instance, result), path, overwrite=True)
         measures = result.measures
-        return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"], result.solve_seconds)
+        return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"])
 
-    def write_instance(self, trace: Trace, budget_gpus: float) -> Path:
+    def write_instance(self, trace: Trace, budget_gpus: float, timing: Timing = Timing.TABLES) -> Path:
         """Write the instance of a trace's rates with a budget, and return its file."""
-        path = self.folder / f"{trace.name}-{budget_gpus:g}.json"
-        write_json(self._build(trace, budget_gpus, Timing.TABLES), path, overwrite=True)
+        path = self.folder / f"{trace.name}-{timing.value}-{budget_gpus:g}.json"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.build(trace, budget_gpus, timing), path, overwrite=True)
         return path
 
-    def _build(self, trace: Trace, budget_gpus: float, timing: Timing) -> BoaInstance:
+    def build(self, trace: Trace, budget_gpus: float, timing: Timing = Timing.TABLES) -> BoaInstance:
+        """Build the instance of a trace's rates with a budget."""
         key = (trace.name, timing)
         if key not in self._instances:
             self._instances[key] = build_sia_instance(
@@ -173,7 +175,7 @@ class Planner:
                 GPU,
                 max_width=self.max_width,
                 timing=timing,
-                slowdown=True,
+                slowdown=self.slowdown,
                 span_h=trace.span_h,
             )
         return self._instances[key].replace(budget=Amount(float(budget_gpus), BudgetUnit.GPU))
@@ -233,17 +235,22 @@ QUICK = Scope(
 
 @dataclass
 class Setting:
-    """Where everything is: public data, and a folder of cells, plans, sub-traces, of which nothing runs again."""
+    """Where everything is: public data, and a folder of cells, plans, sub-traces, of which nothing runs again.
+
+    ``slowdown`` says whether plans and replays have the factor that Sia fitted to its physical cluster.
+    """
 
     data: Path
     folder: Path
     scope: Scope = field(default_factory=Scope)
+    slowdown: bool = True
 
     def __post_init__(self) -> None:
         if not (self.data / "sia" / "traces").is_dir():
             raise UsageError(f"data: no folder sia/traces in {self.data}; give the folder of the public data")
         self.profiles = self.data / "sia" / "traces"
-        self.planner = Planner(self.profiles, self.folder / "plans", self.scope.max_width)
+        plans = self.folder / ("plans" if self.slowdown else "plans-without-slowdown")
+        self.planner = Planner(self.profiles, plans, self.scope.max_width, self.slowdown)
         self.checksums = Checksums()
 
     @property
@@ -259,19 +266,25 @@ class Setting:
         """Return one of Philly's four samples, each 8 h."""
         return self._cut(f"philly-{number}", f"sia/workloads/philly/workload-{number}.csv", 8.0)
 
-    def filtertrace(self) -> Trace:
-        """Return filterTrace: the jobs of newTrace of three applications (section 6.3)."""
-        return filter_trace(self.newtrace(), "filtertrace", self._traces, applications=FILTERED)
+    def filtertrace(self, number: int = 1) -> Trace:
+        """Return filterTrace: the jobs of newTrace of three applications (section 6.3), or of another sample."""
+        name = "filtertrace" if number == 1 else f"filtertrace-{number}"
+        return filter_trace(self.newtrace(number), name, self._traces, applications=FILTERED)
 
-    def few_jobs(self) -> Trace:
-        """Return the 85 jobs of figure 4: those of the same applications in Pollux' workload-1 (section 6.1)."""
-        whole = Trace("workload-1", self.data / "adaptdl" / "workloads" / "workload-1.csv", 8.0)
-        return filter_trace(whole, "workload-1-of-85", self._traces, applications=FILTERED, most=self.scope.jobs)
+    def few_jobs(self, number: int = 1) -> Trace:
+        """Return the 85 jobs of figure 4: those of the same applications in Pollux' workload-1 (section 6.1).
 
-    def cell(self, trace: Trace, policy: str | Planned, **parameters: int | float | str) -> Cell:
-        """Return what simulates a trace under a policy, with Sia's slowdowns."""
+        Of Pollux' other workloads, as many of the same applications as there are.
+        """
+        name = f"workload-{number}"
+        whole = Trace(name, self.data / "adaptdl" / "workloads" / f"{name}.csv", 8.0)
+        name = "workload-1-of-85" if number == 1 else f"{name}-filtered"
+        return filter_trace(whole, name, self._traces, applications=FILTERED, most=self.scope.jobs)
+
+    def cell(self, trace: Trace, policy: str | Planned, **parameters: object) -> Cell:
+        """Return what simulates a trace under a policy."""
         name = str(policy.path) if isinstance(policy, Planned) else policy
-        known = {"workload": str(trace.path), "profiles": str(self.profiles), "gpu": GPU, "slowdown": True}
+        known = {"workload": str(trace.path), "profiles": str(self.profiles), "gpu": GPU, "slowdown": self.slowdown}
         kind = SearchedCell if name.startswith(POLLUX_NSGA2) else Cell
         return kind.parse(known | {"policy": name} | parameters)
 
