@@ -97,7 +97,9 @@ def measure_plans(_: Scope) -> Rows:
     if found is None or chosen is None:
         return plans
     plans["example"] = {"ratio": found.ratio, "levels": found.levels} | _tell_plan(example, chosen)
-    small = [setting.instance(1.0, pause_s=0.0) for setting in (Setting(600, 1, most_gpus=4), Setting(60, 10, most_gpus=4))]
+    small = [
+        setting.instance(1.0, pause_s=0.0) for setting in (Setting(600, 1, most_gpus=4), Setting(60, 10, most_gpus=4))
+    ]
     plans["small"] = [
         _tell_plan(each.replace(budget="100gpu-min"), solution)
         for each in small
@@ -263,9 +265,11 @@ def _share_moved(outcomes: Sequence[SearchOutcome]) -> dict[str, float]:
 
 
 def measure_figure1(scope: Scope) -> Rows:
-    """What ASHA, HyperSched and SEER hold in 10 minutes with 80 GPU-minutes, a round half as long as in section 3.4."""
+    """Measure what ASHA, HyperSched and SEER hold in 10 minutes with 80 GPU-minutes."""
     setting = dataclasses.replace(Setting(10, 8), most_gpus=4)
-    searches = {policy: next(iter(list_rivals("digits-cnn", setting)[policy].values())) for policy in ("asha", "hypersched")}
+    searches = {
+        policy: next(iter(list_rivals("digits-cnn", setting)[policy].values())) for policy in ("asha", "hypersched")
+    }
     found = seer(setting, 1.0)
     if found is not None:
         searches["seer"] = found

@@ -1,9 +1,9 @@
 """SEER's tasks, settings and policies: every search of its claims is run by :func:`run_searches`.
 
 A task is a table of ``curves/`` (``train_curves.py`` trained them): what validation shows of 288 configurations after
-each of 200 epochs, in two runs. Two more are the library's tables of perceptrons with constant rates. A search draws configurations, meets one of the runs of each, and is worth what
-validation shows of the trial that it returns; one that returns a trial without an epoch is worth what the worst
-configuration shows after the first.
+each of 128 epochs, in two runs. Two more are the library's tables of perceptrons with constant rates. A search draws
+configurations, meets one of the runs of each, and is worth what validation shows of the trial that it returns; one that
+returns a trial without an epoch is worth what the worst configuration shows after the first.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def plan(instance: SeerInstance, solver: str = "published-seer") -> SeerSolution
     return cast(SeerSolution | None, solve(instance, solver=solver).solution)
 
 
-def seer(setting: Setting, least_epochs: float, *, pause_s: float = PAUSE_S, solver: str = "published-seer") -> Search | None:
+def seer(
+    setting: Setting, least_epochs: float, *, pause_s: float = PAUSE_S, solver: str = "published-seer"
+) -> Search | None:
     """Return SEER with this shortest round; None where not even one round fits."""
     instance = setting.instance(least_epochs, pause_s=pause_s)
     solution = plan(instance, solver)

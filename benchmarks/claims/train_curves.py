@@ -98,7 +98,9 @@ TASKS = {
     "digits-mlp": Task("digits", 1.0, (4, 8), "perceptron 64-size-10"),
     "digits-cnn": Task("digits", 1.0, (2, 4), "size filters of 3 x 3, pooled 2 x 2, linear to 10", convolves=True),
     "teacher": Task("teacher", 1.0, (8, 24), "perceptron 10-size-4"),
-    "license-chars": Task("chars", 3.0, (8, 24), "embedding of five characters in size units, linear to all characters"),
+    "license-chars": Task(
+        "chars", 3.0, (8, 24), "embedding of five characters in size units, linear to all characters"
+    ),
     "digits-masks": Task("masks", 0.1, (8, 24), "perceptron 64-size-64"),
 }
 
@@ -160,11 +162,15 @@ def read_license() -> tuple[str, str]:
     return text, hashlib.sha256(text.encode()).hexdigest()
 
 
-def split(  # noqa: PLR0913 - what there is to split, and what is said of it
+def split(
     shown: np.ndarray, targets: np.ndarray, trained: np.ndarray, outputs: int, said: str, *, masks: bool = False
 ) -> Data:
     """Divide examples."""
-    parts = [torch.from_numpy(np.ascontiguousarray(each)) for chosen in (trained, ~trained) for each in (shown[chosen], targets[chosen])]
+    parts = [
+        torch.from_numpy(np.ascontiguousarray(each))
+        for chosen in (trained, ~trained)
+        for each in (shown[chosen], targets[chosen])
+    ]
     return Data(*parts, outputs=outputs, said=said, masks=masks)
 
 
@@ -232,7 +238,17 @@ class Networks:
                 continue
             said, true = outputs > 0, targets > 0
             both, either = (said & true).sum(dim=(1, 2)), (said | true).sum(dim=(1, 2))
-            counted.append(torch.stack([both, either, (said | true).logical_not().sum(dim=(1, 2)), (said & true).logical_not().sum(dim=(1, 2))], 1))
+            counted.append(
+                torch.stack(
+                    [
+                        both,
+                        either,
+                        (said | true).logical_not().sum(dim=(1, 2)),
+                        (said & true).logical_not().sum(dim=(1, 2)),
+                    ],
+                    1,
+                )
+            )
         total = torch.stack(counted).sum(dim=0).double()
         if not self.data.masks:
             return total[:, 0]
@@ -262,7 +278,8 @@ def write_task(name: str, *, date: str, epochs: int, runs: int, out: Path) -> No
     task, started = TASKS[name], time.process_time()
     data = MAKERS[task.data]()
     counts = np.stack(
-        [np.concatenate([train(task, data, size, run, epochs) for size in task.sizes]) for run in range(1, runs + 1)], axis=1
+        [np.concatenate([train(task, data, size, run, epochs) for size in task.sizes]) for run in range(1, runs + 1)],
+        axis=1,
     )
     minutes = (time.process_time() - started) / 60
     steps = np.diff(counts, axis=2, prepend=0).astype(np.int16)
@@ -290,7 +307,11 @@ def write_task(name: str, *, date: str, epochs: int, runs: int, out: Path) -> No
     last = counts[:, :, -1].mean(axis=1) / data.scale
     print(f"{name}: {minutes:.1f} min, {(out / f'{name}.npz').stat().st_size // 1024} KB", flush=True)
     print("  last, mean over runs, least to most:", np.quantile(last, (0, 0.25, 0.5, 0.75, 0.9, 1)).round(3))
-    print("  most after 1, 4, 16, 64 epochs:", [round(float(counts[:, :, :e].max() / data.scale), 3) for e in (1, 4, 16, 64, epochs)], flush=True)
+    print(
+        "  most after 1, 4, 16, 64 epochs:",
+        [round(float(counts[:, :, :e].max() / data.scale), 3) for e in (1, 4, 16, 64, epochs)],
+        flush=True,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
