@@ -37,6 +37,8 @@ SCALING = "resnet18-cifar10"
 ETA = 4.0
 #: Of a resize, where there are pauses: what the docs' benchmark takes.
 PAUSE_S = 15.0
+#: How many times slower or faster a new task may be than those known.
+PACE_SPREAD = 4.0
 #: Of a prior's curves.
 MOST_EPOCHS = 330
 #: Swept, in epochs; the paper's is one to two.
@@ -119,6 +121,7 @@ def past_runs(tasks: Sequence[str], epoch_min: float) -> TablePrior:
         start_loss=1.0 - float(np.mean([load_task(name)[1] for name in tasks])),
         accuracies=np.concatenate(tables),
         tasks=np.repeat(np.arange(len(tables)), [len(each) for each in tables]),
+        pace_spread=PACE_SPREAD,
         epoch_min=epoch_min,
         scaling=load_scaling(SCALING),
     )

@@ -46,6 +46,9 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000
 #: Relative tolerance of shares: those nearer to a rank than this are that rank.
 _ROUNDING = 1e-12
 
+#: Multiples of it, less their whole parts, are spread evenly however many there are.
+_GOLDEN_SHARE = (math.sqrt(5.0) - 1.0) / 2.0
+
 #: A loss, or anything that is measured like one.
 Loss = Annotated[float, NUMBER, AfterValidator(require_range)]
 
@@ -195,7 +198,7 @@ class ParametricPrior(_Prior):
 class TablePrior(_Prior):
     """Past runs, each as likely as any other of its task."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"tasks"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"tasks", "pace_spread"})
 
     form: Literal["table"] = "table"
     #: losses, accuracies: (C, E) Of C configurations after E epochs; one of the two. The loss of an accuracy, a share
@@ -209,6 +212,8 @@ class TablePrior(_Prior):
     #: (C,) Number of the task that each run was of: all trials of a search are then of one task, each as likely as any
     #: other. All runs are of one task by default.
     tasks: WholeNumbers | None = None
+    #: How many times faster or slower than the past runs all trials of a search may learn: log-uniform between the two.
+    pace_spread: Annotated[float, Field(ge=1, le=100), NUMBER] = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> TablePrior:
@@ -300,18 +305,25 @@ class TablePrior(_Prior):
         return freeze(np.maximum.accumulate(away[::-1])[::-1].copy())
 
     def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
-        """Draw rows of the table, (samples, trials); the first trials are the same however many there are.
+        """Draw rows of the table and, where it is not one, their pace, (samples, trials) each.
 
-        Tasks take turns, so that a few samples have as many of each.
+        The first trials are the same however many there are. Tasks take turns, so that a few samples have as many of
+        each, and so do paces.
         """
         order, counts = self._by_task
         turn = np.arange(samples) % counts.size
         within = np.floor(stream.random((trials, samples)) * counts[turn]).astype(np.int64)
-        return (np.ascontiguousarray(order[(np.cumsum(counts) - counts)[turn] + within].T),)
+        rows = np.ascontiguousarray(order[(np.cumsum(counts) - counts)[turn] + within].T)
+        if self.pace_spread == 1.0:
+            return (rows,)
+        shares = np.arange(samples) // counts.size * _GOLDEN_SHARE % 1.0
+        paces = self.pace_spread ** (2.0 * shares - 1.0)
+        return rows, np.broadcast_to(paces[:, None], rows.shape)
 
     def losses_after(self, trials: Sequence[FloatArray], minutes: FloatArray) -> FloatArray:
         """Return the true losses of drawn trials after some minutes on one GPU; all arrays are broadcast."""
         rows = trials[0].astype(np.int64)
+        minutes = minutes * trials[1] if len(trials) > 1 else minutes
         known, table = self._minutes, self._table
         left = np.clip(np.searchsorted(known, minutes, side="right") - 1, 0, known.size - 2)
         share = np.minimum((minutes - known[left]) / (known[left + 1] - known[left]), 1.0)
@@ -336,7 +348,8 @@ class TablePrior(_Prior):
         left = np.maximum(right - 1, 0)
         drop = falling[left] - falling[right]
         share = np.divide(falling[left] - wanted, drop, out=np.ones(wanted.shape), where=drop > 0.0)
-        return np.asarray(np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left])))
+        nearest = np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left]))
+        return np.asarray(nearest * self.pace_spread)
 
     @property
     def jumps(self) -> FloatArray:
