@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +37,7 @@ from optplan.lab.searches.theory import evaluate_theorem2
 from optplan.lab.traces.learning_curves import load_scaling
 
 #: Of SEER and E-Grid, and of everything else, whose searches take longer.
-_SEEDS, _RIVAL_SEEDS, _BOHB_SEEDS = 200, 40, 12
+_SEEDS, _RIVAL_SEEDS, _BOHB_SEEDS = 100, 24, 6
 #: The shortest round that the paper's plans have, in epochs (13 trials at 8x30).
 PRINTED = 2.0
 _QUICK = 4
@@ -124,48 +125,50 @@ def _tell_plan(instance: SeerInstance, solution: SeerSolution) -> Rows:
     }
 
 
-def _sweep(scope: Scope, pause_s: float) -> Rows:
+def measure_sweep(task: str, marks: Sequence[float], pause_s: float, scope: Scope) -> Rows:
+    """Measure SEER as published with these shortest rounds, in epochs."""
     told: Rows = {}
-    for task in TASKS:
-        for name, setting in _settings(scope).items():
-            for epochs in LEAST_EPOCHS:
-                search = seer(setting, epochs, pause_s=pause_s)
-                found = search and run_searches(task, setting, search, _seeds(scope), pause_s=pause_s)
-                if found:
-                    told.setdefault(task, {}).setdefault(name, {})[f"{epochs:g}"] = found.row()
+    for name, setting in _settings(scope).items():
+        for epochs in marks:
+            search = seer(setting, epochs, pause_s=pause_s)
+            found = search and run_searches(task, setting, search, _seeds(scope), pause_s=pause_s)
+            if found:
+                told.setdefault(name, {})[f"{epochs:g}"] = found.row()
     return told
 
 
-def measure_sweep(scope: Scope) -> Rows:
-    """SEER as published with every shortest round, with pauses."""
-    return _sweep(scope, PAUSE_S)
+#: What is compared with rivals: each task's own place in Tables 2 to 4, at all values of what they leave to their user;
+#: the small budgets and the large deadline of section 7, as printed; and Figure 4.
+_OWN = {
+    "digits-mlp": ("4x15",),
+    "digits-cnn": ("16x60", "16x15", "16x30", "8x30", "32x30", "64x30"),
+    "teacher": ("16x60",),
+    "license-chars": ("16x120",),
+    "digits-masks": ("16x180",),
+}
+_EVERYWHERE = ("4x15", "8x30", "16x240")
 
 
-def measure_free_sweep(scope: Scope) -> Rows:
-    """SEER as published with every shortest round, without pauses, as the paper's algorithm plans."""
-    return _sweep(scope, 0.0)
-
-
-def measure_rivals(scope: Scope) -> Rows:
-    """Every rival as printed (first) and at its other settings, and what SEER gains over it, seed by seed."""
+def measure_rivals(task: str, scope: Scope) -> Rows:
+    """Measure every rival as printed (first) and at its other settings, and what SEER gains, seed by seed."""
     told: Rows = {}
-    for task in TRAINED:
-        for name, setting in _settings(scope).items():
-            search = seer(setting, PRINTED)
-            ours = search and run_searches(task, setting, search, _seeds(scope))
-            for policy, variants in list_rivals(task, setting).items():
-                quick = policy in {"random", "e-hyperband", "e-grid"}
-                count = _SEEDS if quick else _BOHB_SEEDS if policy == "bohb" else _RIVAL_SEEDS
-                for variant, rival in variants.items():
-                    found = run_searches(task, setting, rival, _seeds(scope, count))
-                    if found is None:
-                        continue
-                    row = found.row()
-                    if ours:
-                        row |= _compare(ours, found)
-                    if policy == "asha":
-                        row["late"] = round(_share_of_late(found.outcomes, setting.deadline_min), 3)
-                    told.setdefault(task, {}).setdefault(name, {}).setdefault(policy, {})[variant] = row
+    for name in dict.fromkeys((*_OWN[task], *_EVERYWHERE)):
+        setting = SETTINGS[name]
+        search = seer(setting, PRINTED)
+        ours = search and run_searches(task, setting, search, _seeds(scope))
+        for policy, variants in list_rivals(task, setting).items():
+            quick = policy in {"random", "e-hyperband", "e-grid"}
+            count = _SEEDS if quick else _BOHB_SEEDS if policy == "bohb" else _RIVAL_SEEDS
+            for variant, rival in variants.items() if name in _OWN[task] else list(variants.items())[:1]:
+                found = run_searches(task, setting, rival, _seeds(scope, count))
+                if found is None:
+                    continue
+                row = found.row() | {"searches": len(found.accuracy)}
+                if ours:
+                    row |= _compare(ours, found)
+                if policy == "asha":
+                    row["late"] = round(_share_of_late(found.outcomes, setting.deadline_min), 3)
+                told.setdefault(name, {}).setdefault(policy, {})[variant] = row
     return told
 
 
@@ -192,21 +195,32 @@ def _share_of_late(outcomes: Sequence[SearchOutcome], deadline_min: float) -> fl
     return late / total if total else 0.0
 
 
-def measure_informed(scope: Scope) -> Rows:
-    """SEER informed by the runs of other tasks, its shortest round one epoch, and SEER with two rounds."""
+def measure_informed(task: str, scope: Scope) -> Rows:
+    """Measure SEER informed by the runs of other tasks, its shortest round one epoch, and SEER with two rounds."""
     told: Rows = {}
-    for task in TASKS:
-        for name, setting in _settings(scope).items():
-            search, chosen = informed(setting, others_of(task))
-            row: Rows = run_searches_or_fail(task, setting, search, _seeds(scope)).row()
-            row |= {
-                "rounds": chosen.rounds,
-                "round_min": round(chosen.round_min, 3),
-                "brackets": [[each.gpus, each.trials[0]] for each in chosen.brackets],
-            }
-            two = seer(setting, two_rounds_epochs(setting))
-            row["two rounds"] = two and run_searches_or_fail(task, setting, two, _seeds(scope)).row()
-            told.setdefault(task, {})[name] = row
+    for name, setting in _settings(scope).items():
+        search, chosen = informed(setting, others_of(task))
+        row: Rows = run_searches_or_fail(task, setting, search, _seeds(scope)).row()
+        row |= {
+            "rounds": chosen.rounds,
+            "round_min": round(chosen.round_min, 3),
+            "brackets": [[each.gpus, each.trials[0]] for each in chosen.brackets],
+        }
+        two = seer(setting, two_rounds_epochs(setting))
+        row["two rounds"] = two and run_searches_or_fail(task, setting, two, _seeds(scope)).row()
+        told[name] = row
+    return told
+
+
+def measure_paces(scope: Scope) -> Rows:
+    """Measure informed SEER with other spreads of the pace, on the tasks on which the spread was chosen."""
+    told: Rows = {}
+    for task in TASKS[len(TRAINED) :]:
+        for name in ("16x30",) if scope.quick else ("8x30", "16x30", "16x60"):
+            for spread in (1.0, 2.0, 8.0):
+                search, _ = informed(SETTINGS[name], others_of(task), pace_spread=spread)
+                row = run_searches_or_fail(task, SETTINGS[name], search, _seeds(scope)).row()
+                told.setdefault(task, {}).setdefault(name, {})[f"{spread:g}"] = row["accuracy"]
     return told
 
 
@@ -296,7 +310,7 @@ def measure_theorem(scope: Scope) -> Rows:
     told: Rows = {}
     for task in TRAINED:
         for name, setting in _settings(scope).items():
-            prior = past_runs([task], setting.epoch_min)
+            prior = past_runs([task], setting.epoch_min, 1.0)
             found = evaluate_theorem2(setting.instance(PRINTED, pause_s=0.0, objective="quality", prior=prior))
             readings = {"printed": found.printed, "corrected": found.corrected}
             told.setdefault(task, {})[name] = {
@@ -314,11 +328,12 @@ PARTS: Mapping[str, Part] = {
     "tasks": Part(measure_tasks),
     "scaling": Part(measure_scaling),
     "plans": Part(measure_plans),
-    "sweep": Part(measure_sweep, seed=0),
-    "sweep without pauses": Part(measure_free_sweep, seed=0),
-    "informed": Part(measure_informed, seed=0),
+    **{f"sweep, {task}": Part(partial(measure_sweep, task, LEAST_EPOCHS, PAUSE_S), seed=0) for task in TASKS},
+    **{f"no pauses, {task}": Part(partial(measure_sweep, task, (1.0, PRINTED), 0.0), seed=0) for task in TASKS},
     "winners": Part(measure_winners, seed=0),
     "figure 1": Part(measure_figure1, seed=0),
     "theorem 2": Part(measure_theorem),
-    "rivals": Part(measure_rivals, seed=0),
+    **{f"informed, {task}": Part(partial(measure_informed, task), seed=0) for task in TASKS},
+    "paces": Part(measure_paces, seed=0),
+    **{f"rivals, {task}": Part(partial(measure_rivals, task), seed=0) for task in TRAINED},
 }

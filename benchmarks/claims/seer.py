@@ -13,6 +13,7 @@ from claims.seer_tables import (
     PRINTED,
     SEARCHES,
     above,
+    join,
     level,
     list_figure4_claims,
     list_table_claims,
@@ -26,11 +27,12 @@ _CURVES = (
     "the paper's search spaces, momentum, weight decay and plateau schedule; the paper has large networks."
 )
 _NOTHING = "A statement of what was done or of what is possible; there is no figure to measure again."
-_NEEDED = ("tasks", "scaling", "plans", "sweep", "sweep without pauses", "winners", "figure 1", "theorem 2", "rivals")
+_NEEDED = ("tasks", "scaling", "plans", "sweep", "no pauses", "winners", "figure 1", "theorem 2", "rivals")
 
 
 def list_claims(rows: Rows) -> list[Claim]:
     """List the claims, each judged from the rows."""
+    rows = join(rows)
     concepts = list(_list_concepts())
     if any(part not in rows for part in _NEEDED):
         lacking = next(part for part in _NEEDED if part not in rows)
@@ -293,7 +295,7 @@ def _list_limits(rows: Rows) -> Iterator[Claim]:
     drops = {}
     for setting in ("16x15", "16x60"):
         pairs = [
-            (rows["sweep without pauses"][task][setting][PRINTED]["accuracy"], row[setting][PRINTED]["accuracy"])
+            (rows["no pauses"][task][setting][PRINTED]["accuracy"], row[setting][PRINTED]["accuracy"])
             for task, row in rows["sweep"].items()
         ]
         drops[setting] = 100 * sum(free - paused for free, paused in pairs) / len(pairs)

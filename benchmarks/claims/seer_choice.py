@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from claims.record import Chart, Rows
-from claims.seer_tables import BLOCKS, NAMES, printed_of
+from claims.seer_tables import BLOCKS, NAMES, join, printed_of
 
 MARKS = ("0.5", "1", "2", "4", "8")
 #: Points of accuracy within which a choice counts as the best.
@@ -17,6 +17,7 @@ PAPER_COLOR, OUR_COLOR = "#D55E00", "#0072B2"
 
 def tell(rows: Rows) -> str:
     """Write the sections after the charts."""
+    rows = join(rows)
     parts: list[str] = []
     if "informed" in rows and "sweep" in rows:
         parts += _tell_choice(rows)
@@ -55,7 +56,7 @@ def _tell_choice(rows: Rows) -> Iterator[str]:
         f"*other* "
         f"tasks as its prior (perceptrons on the same images know nothing of one another) and a `least_round_min` "
         f"of one "
-        f"epoch, and against two rounds until the deadline: {total} settings, 200 searches each, the same seeds for "
+        f"epoch, and against two rounds until the deadline: {total} settings, 100 searches each, the same seeds for "
         f"all. "
         f"**`informed` is within {NEAR} points of the best of the five in {near['informed']} of {total} settings** "
         f"({100 * near['informed'] / total:.0f} %). The best of five is chosen after the fact, by the accuracies "
@@ -160,6 +161,7 @@ def _write_table(head: Sequence[str], table: Sequence[Sequence[str]]) -> str:
 
 def draw_charts(rows: Rows) -> list[Chart]:
     """Draw what SEER gains over each rival, the paper's points beside ours, and what each shortest round costs."""
+    rows = join(rows)
     charts = []
     if "rivals" in rows:
         caption = (

@@ -113,7 +113,7 @@ def others_of(task: str) -> list[str]:
     return [name for name in TASKS if name not in hidden]
 
 
-def past_runs(tasks: Sequence[str], epoch_min: float) -> TablePrior:
+def past_runs(tasks: Sequence[str], epoch_min: float, pace_spread: float = PACE_SPREAD) -> TablePrior:
     """Return the runs of some tasks as a prior: a search meets one of them."""
     loaded = [load_task(name)[0] for name in tasks]
     tables = [np.concatenate([_extend(curves.of_seed(seed)) for seed in curves.seeds]) for curves in loaded]
@@ -121,7 +121,9 @@ def past_runs(tasks: Sequence[str], epoch_min: float) -> TablePrior:
         start_loss=1.0 - float(np.mean([load_task(name)[1] for name in tasks])),
         accuracies=np.concatenate(tables),
         tasks=np.repeat(np.arange(len(tables)), [len(each) for each in tables]),
-        pace_spread=PACE_SPREAD,
+        pace_spread=pace_spread,
+        samples=2_000,
+        choice_samples=1_000,
         epoch_min=epoch_min,
         scaling=load_scaling(SCALING),
     )
@@ -149,9 +151,11 @@ def seer(
     return None if solution is None else partial(run_seer, instance=instance, solution=solution)
 
 
-def informed(setting: Setting, tasks: Sequence[str], *, pause_s: float = PAUSE_S) -> tuple[Search, SeerSolution]:
+def informed(
+    setting: Setting, tasks: Sequence[str], *, pause_s: float = PAUSE_S, pace_spread: float = PACE_SPREAD
+) -> tuple[Search, SeerSolution]:
     """Return SEER informed by the runs of other tasks, its shortest round an epoch."""
-    prior = past_runs(tasks, setting.epoch_min)
+    prior = past_runs(tasks, setting.epoch_min, pace_spread)
     instance = setting.instance(1.0, pause_s=pause_s, objective="quality", prior=prior)
     solution = plan(instance, "informed")
     if solution is None:
