@@ -21,6 +21,7 @@ def tell(rows: Rows) -> str:
     parts: list[str] = []
     if "informed" in rows and "sweep" in rows:
         parts += _tell_choice(rows)
+        parts += _tell_paces(rows) if "paces" in rows else ()
     if "winners" in rows:
         parts += ["## Winners and moved trials", *_tell_winners(rows["winners"])]
     if "tasks" in rows:
@@ -88,6 +89,27 @@ def _tell_choice(rows: Rows) -> Iterator[str]:
         ),
         list(_list_settings(rows)),
     )
+
+
+def _tell_paces(rows: Rows) -> Iterator[str]:
+    """Say what other spreads of the pace come to, where the spread was chosen."""
+    yield (
+        "How many times faster or slower a new task may be than those known (`pace_spread`) is 4 above. It was "
+        "chosen on the "
+        "library's two tables, below; the five tasks trained for this page were planned with it once."
+    )
+    table = [
+        [
+            task,
+            setting,
+            *(f"{accuracy:.3f}" for accuracy in told.values()),
+            f"{rows['informed'][task][setting]['accuracy']:.3f}",
+        ]
+        for task, settings in rows["paces"].items()
+        for setting, told in settings.items()
+    ]
+    spreads = next(iter(next(iter(rows["paces"].values())).values()))
+    yield _write_table(("task", "GPU-min", *(f"spread {each}" for each in spreads), "spread 4"), table)
 
 
 def _list_settings(rows: Rows) -> Iterator[list[str]]:
