@@ -9,7 +9,8 @@ one GPU. A prior is a distribution of curves, from which the trials of a search 
     The terminal loss ``end`` has the distribution function ``F(y) = ((y - low)/(high - low))^shape``, the rate is
     log-uniform, and the two may be correlated.
 ``table``
-    Past runs, each as likely as any other; linear between the epochs that it has, and held after the last one.
+    Past runs, each as likely as any other; linear between the epochs that it has, and held after the last one. Where
+    they are of several tasks, a search meets one of these, as its trials will be of one task, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
@@ -31,6 +32,7 @@ from optplan.schema import (
     AmountOrZero,
     FloatArray,
     FrozenModel,
+    IntArray,
     Numbers,
     PositiveAmount,
     WholeNumbers,
@@ -43,6 +45,9 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000
 
 #: Relative tolerance of shares: those nearer to a rank than this are that rank.
 _ROUNDING = 1e-12
+
+#: Multiples of it, less their whole parts, are spread evenly however many there are.
+_GOLDEN_SHARE = (math.sqrt(5.0) - 1.0) / 2.0
 
 #: A loss, or anything that is measured like one.
 Loss = Annotated[float, NUMBER, AfterValidator(require_range)]
@@ -191,7 +196,9 @@ class ParametricPrior(_Prior):
 
 
 class TablePrior(_Prior):
-    """Past runs, each as likely as any other."""
+    """Past runs, each as likely as any other of its task."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"tasks", "pace_spread"})
 
     form: Literal["table"] = "table"
     #: losses, accuracies: (C, E) Of C configurations after E epochs; one of the two. The loss of an accuracy, a share
@@ -202,6 +209,11 @@ class TablePrior(_Prior):
     #: first one; after the last one they are held.
     epochs: Numbers | None = None
     epoch_min: PositiveMinutes = 1.0  #: Minutes of an epoch on one GPU.
+    #: (C,) Number of the task that each run was of: all trials of a search are then of one task, each as likely as any
+    #: other. All runs are of one task by default.
+    tasks: WholeNumbers | None = None
+    #: How many times faster or slower than the past runs all trials of a search may learn: log-uniform between the two.
+    pace_spread: Annotated[float, Field(ge=1, le=100), NUMBER] = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> TablePrior:
@@ -222,6 +234,8 @@ class TablePrior(_Prior):
             raise DataError(name, f"{problem} are allowed", "check the unit")
         if self.epochs is not None:
             self._check_epochs(self.epochs, table.shape[1])
+        if self.tasks is not None and self.tasks.size != len(table):
+            raise DataError("tasks", f"got {self.tasks.size} numbers for {len(table)} runs", "give one for each")
         return self
 
     @staticmethod
@@ -237,6 +251,11 @@ class TablePrior(_Prior):
     def runs(self) -> int:
         """How many there are."""
         return len(self._table)
+
+    @property
+    def task_count(self) -> int:
+        """Of how many tasks they are."""
+        return int(self._by_task[1].size)
 
     @property
     def has_ties(self) -> bool:
@@ -269,6 +288,12 @@ class TablePrior(_Prior):
         return freeze(np.concatenate((np.full((len(losses), 1), self.start_loss), losses), axis=1))
 
     @cached_property
+    def _by_task(self) -> tuple[IntArray, IntArray]:
+        """Rows task by task, (C,), and how many each has."""
+        tasks = np.zeros(self.runs, dtype=np.int64) if self.tasks is None else self.tasks
+        return np.argsort(tasks, kind="stable"), np.unique(tasks, return_counts=True)[1]
+
+    @cached_property
     def _sorted_ends(self) -> FloatArray:
         """(C,) Terminal losses, ascending."""
         return freeze(np.sort(self._table[:, -1]))
@@ -280,13 +305,25 @@ class TablePrior(_Prior):
         return freeze(np.maximum.accumulate(away[::-1])[::-1].copy())
 
     def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
-        """Draw rows of the table, (samples, trials); the first trials are the same however many there are."""
-        rows = np.floor(stream.random((trials, samples)) * len(self._table))
-        return (np.ascontiguousarray(rows.T),)
+        """Draw rows of the table and, where it is not one, their pace, (samples, trials) each.
+
+        The first trials are the same however many there are. Tasks take turns, so that a few samples have as many of
+        each, and so do paces.
+        """
+        order, counts = self._by_task
+        turn = np.arange(samples) % counts.size
+        within = np.floor(stream.random((trials, samples)) * counts[turn]).astype(np.int64)
+        rows = np.ascontiguousarray(order[(np.cumsum(counts) - counts)[turn] + within].T)
+        if self.pace_spread == 1.0:
+            return (rows,)
+        shares = np.arange(samples) // counts.size * _GOLDEN_SHARE % 1.0
+        paces = self.pace_spread ** (2.0 * shares - 1.0)
+        return rows, np.broadcast_to(paces[:, None], rows.shape)
 
     def losses_after(self, trials: Sequence[FloatArray], minutes: FloatArray) -> FloatArray:
         """Return the true losses of drawn trials after some minutes on one GPU; all arrays are broadcast."""
         rows = trials[0].astype(np.int64)
+        minutes = minutes * trials[1] if len(trials) > 1 else minutes
         known, table = self._minutes, self._table
         left = np.clip(np.searchsorted(known, minutes, side="right") - 1, 0, known.size - 2)
         share = np.minimum((minutes - known[left]) / (known[left + 1] - known[left]), 1.0)
@@ -311,7 +348,8 @@ class TablePrior(_Prior):
         left = np.maximum(right - 1, 0)
         drop = falling[left] - falling[right]
         share = np.divide(falling[left] - wanted, drop, out=np.ones(wanted.shape), where=drop > 0.0)
-        return np.asarray(np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left])))
+        nearest = np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left]))
+        return np.asarray(nearest * self.pace_spread)
 
     @property
     def jumps(self) -> FloatArray:

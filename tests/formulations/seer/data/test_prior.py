@@ -228,9 +228,45 @@ def test_wrong_parametric_priors_are_refused(fields: dict[str, object], message:
         ({"epochs": [1, 2]}, r"epochs: got 2 numbers for 3 figures of each configuration; give one for each$"),
         ({"epochs": [1, 1, 2]}, r"epochs: got \[1.0, 1.0, 2.0\]; ascending numbers above zero are needed; before any"),
         ({"epoch_min": 0}, r"epoch_min: got 0; input should be greater than 0$"),
+        ({"pace_spread": 0.5}, r"pace_spread: got 0.5; input should be greater than or equal to 1$"),
+        ({"tasks": [1]}, r"tasks: got 1 numbers for 2 runs; give one for each$"),
     ],
 )
 def test_wrong_tables_are_refused(fields: dict[str, object], message: str) -> None:
     """The message has the field's path, the value, what is allowed and what to do."""
     with pytest.raises(DataError, match=message):
         table(**fields)
+
+
+def test_trials_of_a_search_are_of_one_task() -> None:
+    """Runs 0 and 2 are of task 7, run 1 of task 3: tasks take turns, the lower number first, and never mix."""
+    curves = [[0.5, 0.6, 0.9], [0.3, 0.7, 0.7], [0.1, 0.2, 0.4]]
+    prior = table(accuracies=curves, tasks=[7, 3, 7])
+    rows = prior.draw_trials(np.random.default_rng(5), 200, 50)[0]
+    assert prior.task_count == 2
+    assert (rows[::2] == 1).all()
+    assert {tuple(np.unique(each)) for each in rows[1::2]} == {(0, 2)}
+    assert (rows[1::2] == 0).mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_runs_of_one_task_are_drawn_as_without_its_number() -> None:
+    """A number for all runs says nothing."""
+    alone, told = table(), table(tasks=[4, 4])
+    rows = [prior.draw_trials(np.random.default_rng(6), 9, 30)[0] for prior in (alone, told)]
+    assert (rows[0] == rows[1]).all()
+    assert (alone.task_count, told.task_count) == (1, 1)
+
+
+def test_a_search_of_another_pace_passes_the_curves_faster_or_slower() -> None:
+    """A minute at pace 2 shows what two minutes do; paces are log-uniform from 1/4 to 4, one for a search's trials."""
+    prior = table(pace_spread=4.0)
+    rows, paces = prior.draw_trials(np.random.default_rng(7), 3, 2000)
+    assert (paces == paces[:, :1]).all()
+    assert (paces.min(), paces.max()) == (pytest.approx(0.25, rel=0.01), pytest.approx(4.0, rel=0.01))
+    assert np.median(paces) == pytest.approx(1.0, rel=0.01)
+    minutes, twice = np.array([[1.5]]), np.full((1, 1), 2.0)
+    who = np.zeros((1, 1))
+    assert prior.losses_after((who, twice), minutes) == prior.losses_after((who,), 2.0 * minutes)
+    assert (rows == table().draw_trials(np.random.default_rng(7), 3, 2000)[0]).all()
+    # The slowest search takes four times as long to be as near to its end.
+    assert prior.minutes_within(np.array([0.1])) == pytest.approx(4.0 * table().minutes_within(np.array([0.1])))
