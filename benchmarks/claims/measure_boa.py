@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from optplan.lab.benchmarks.sweeps import count_processors
 from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from paper.measures import average_efficiency
 from paper.running import Runner, keep, watch
@@ -29,7 +30,6 @@ from claims.described import SEARCH, replay_as_described
 from claims.record import Part, Scope
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.lab.benchmarks.sweeps import count_processors
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.sweeps import Cell, run
 from optplan.lab.traces.sia import Timing

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from build_search_library import PROFILES, measured
+from suites.rubberband import with_initialisation
 
 import optplan
 from claims.placement import measure_placement
@@ -19,7 +20,6 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, St
 from optplan.formulations.rubberband.data.noise import NormalNoise
 from optplan.formulations.rubberband.judge.evaluation import expected_costs
 from optplan.instances.files import read_instance
-from suites.rubberband import with_initialisation
 from optplan.units import SECONDS_PER_HOUR
 
 _CATALOG = "catalog/aws-2021-11-gpu-with-network.csv"

@@ -11,6 +11,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from optplan.lab.searches.clock import SearchOutcome
+from optplan.lab.searches.theory import evaluate_theorem2
+from optplan.lab.traces.learning_curves import load_scaling
 
 from claims.record import Part, Scope
 from claims.seer_tasks import (
@@ -32,9 +35,6 @@ from claims.seer_tasks import (
     seer,
 )
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
-from optplan.lab.searches.clock import SearchOutcome
-from optplan.lab.searches.theory import evaluate_theorem2
-from optplan.lab.traces.learning_curves import load_scaling
 
 #: Of SEER and E-Grid, and of everything else, whose searches take longer.
 _SEEDS, _RIVAL_SEEDS, _BOHB_SEEDS = 100, 24, 6

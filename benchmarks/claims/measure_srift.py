@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from suites.srift import check_conclusions
+
 import optplan
 from claims.compute_model import CPU, check_network
 from claims.gpu_rows import measure_gpu
@@ -20,7 +22,6 @@ from optplan.formulations.srift.laws.iteration import predict_iteration
 from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
-from suites.srift import check_conclusions
 
 _REPEATS = 4
 _SOLVES = 3

@@ -12,9 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from suites.sweeps import describe_machine
+
 from claims.record import Paper, Part, Rows, Scope
 from optplan.instances.files import format_json, write_text
-from suites.sweeps import describe_machine
 
 #: In the order of the index; each is a module here, and ``measure_NAME`` measures for it.
 NAMES = ("boa", "rubberband", "seer", "srift")
