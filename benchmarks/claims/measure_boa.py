@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from optplan.lab.benchmarks.sweeps import count_processors
+from suites.sweeps import count_processors
 from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from paper.measures import average_efficiency
 from paper.running import Runner, keep, watch
