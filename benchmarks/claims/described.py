@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from optplan.lab.cluster.pollux.genetic import search, state_of
+from paper.genetic import PolluxNsga2, search, state_of
 
 from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Places, Sight
-from optplan.lab.cluster.policies.pollux import Knowledge, PolluxAutoscaled, PolluxNsga2
+from optplan.lab.cluster.policies.pollux import Knowledge, PolluxAutoscaled
 from optplan.lab.cluster.pollux.fitness import Round
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import Cell

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from suites.sweeps import count_processors
 from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from paper.measures import average_efficiency
 from paper.running import Runner, keep, watch
 from paper.setting import QUICK, SOLVERS, Setting, Trace, make_bursts, measure_variation, read_rows
 from paper.setting import Scope as Size
+from suites.sweeps import count_processors
 
 from claims import boa_sizes as sizes
 from claims.described import SEARCH, replay_as_described

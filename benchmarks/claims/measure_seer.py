@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from optplan.lab.searches.clock import SearchOutcome
-from optplan.lab.searches.theory import evaluate_theorem2
-from optplan.lab.traces.learning_curves import load_scaling
+from suites.learning_curves import load_scaling
+from suites.search_clock import SearchOutcome
+from suites.theory import evaluate_theorem2
 
 from claims.record import Part, Scope
 from claims.seer_tasks import (

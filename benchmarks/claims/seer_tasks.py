@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from optplan.lab.searches.bohb import run_bohb
-from optplan.lab.searches.clock import SearchOutcome, SearchSetting
-from optplan.lab.searches.policies import run_asha, run_grid, run_hyperband, run_hypersched, run_random, run_seer
-from optplan.lab.traces.learning_curves import LearningCurves, load_curves, load_scaling
+from suites.bohb import run_bohb
+from suites.learning_curves import LearningCurves, load_curves, load_scaling
+from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random, run_seer
+from suites.search_clock import SearchOutcome, SearchSetting
 
 from optplan.errors import InfeasibleError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
