@@ -57,8 +57,8 @@ _WAITS = {10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 6 * 3600.
 _MOST_PARTS = 12
 _SIZE = "size (GPU-hours)"
 _READ_USE = (
-    "Above, the GPUs that jobs held, below those that jobs waited for, each the average of its stretch of time and one "
-    "class on the other. The budget says what is paid for on average, and may be exceeded for a while; P95 is enough "
+    "Above, the GPUs that jobs held, below those that they waited for and then got, each the average of its stretch of "
+    "time, one class on the other. The budget says what is paid for on average, and may be exceeded for a while; P95 is enough "
     "for 95 % of the time."
 )
 _READ_JOBS = (
