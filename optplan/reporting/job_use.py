@@ -58,8 +58,8 @@ _MOST_PARTS = 12
 _SIZE = "size (GPU-hours)"
 _READ_USE = (
     "Above, the GPUs that jobs held, below those that they waited for and then got, each the average of its stretch of "
-    "time, one class on the other. The budget says what is paid for on average, and may be exceeded for a while; P95 is "
-    "enough for 95 % of the time."
+    "time, one class on the other. The budget says what is paid for on average, and may be exceeded for a while; P95 "
+    "is enough for 95 % of the time."
 )
 _READ_JOBS = (
     "How many jobs have which size (GPU-hours on the fewest GPUs, or the reference width) and which wait before their "
