@@ -1,8 +1,8 @@
 """Pages made of sections: an answer with its proof, main figures, then charts, tables and text under headings.
 
 A page is one HTML file that needs neither network nor server. Everything that comes from the user is escaped, in the
-text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its own
-two, and every connection. plotly.js is in the page in compressed form, and its own script unpacks it.
+text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its
+own, and every connection. plotly.js is in the page in compressed form, and its own script unpacks it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from optplan.errors import MissingExtraError, show_text
 from optplan.instances.files import write_text
@@ -41,6 +41,7 @@ class Card(NamedTuple):
     name: str
     value: str
     note: str = ""
+    key: str = ""  #: What of a :class:`Control` it follows; without one it is hidden where the control was moved.
 
 
 class Swatch(NamedTuple):
@@ -97,6 +98,18 @@ class Section(NamedTuple):
     heading: str
     blocks: Sequence[Block]
     link: str = ""  #: How the contents call it; empty for its heading.
+    place: str = ""  #: ``half``: beside another where there is room; ``folded``: shut at first, after the open ones.
+    follows: bool = False  #: Whether it follows the page's control; others are marked where that was moved.
+
+
+class Control(NamedTuple):
+    """One thing to try on a page: an amount that figures, texts and pictures follow, by ``budgets.js``."""
+
+    name: str  #: What is tried: ``budget``.
+    unit: str  #: In which unit, as links and commands write it: ``gpu``.
+    said: str  #: What the plans that it shows are, and what they are not.
+    command: str  #: What solves for one amount, ``{given}`` in its place.
+    data: Mapping[str, Any]  #: What the script needs; plain data.
 
 
 class Page(NamedTuple):
@@ -111,6 +124,13 @@ class Page(NamedTuple):
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
     window_title: str = ""  #: Empty for the title.
+    control: Control | None = None
+
+    @property
+    def parts(self) -> tuple[list[Section], list[Section]]:
+        """The open sections, and the folded ones, which follow them."""
+        folded = [section for section in self.sections if section.place == "folded"]
+        return [section for section in self.sections if section.place != "folded"], folded
 
 
 def require_packages() -> None:
@@ -127,7 +147,8 @@ def build_page(page: Page) -> str:
         places = enumerate(drawn, start=1)
         charts[section.id] = [(f"chart-{section.id}-{number}", label, figure) for number, (label, figure) in places]
     figures = {name: figure for placed in charts.values() for name, _, figure in placed}
-    return render(load_template(), figures, title=page.window_title or page.title, page=page, charts=charts)
+    title = page.window_title or page.title
+    return render(load_template(), figures, page.control, title=title, page=page, charts=charts)
 
 
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
@@ -135,27 +156,30 @@ def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None
     write_text(build_page(page), path, overwrite=overwrite)
 
 
-def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
-    """Fill in a template; scripts are in the page only where there is something to draw."""
-    plotly_js, script = (read_plotly_js(), _read_part("report.js")) if figures else ("", "")
+def render(template: Template, figures: dict[str, Figure], control: Control | None = None, **parts: object) -> str:
+    """Fill in a template; scripts are in the page only where there is something to draw, or to try."""
+    plotly_js = read_plotly_js() if figures else ""
+    scripts = ["report.js"] if figures else []
+    scripts += ["budgets.js"] if figures and control is not None else []
+    texts = [_read_part(name) for name in scripts]
     return template.render(
         **parts,
-        figures=_embed_figures(figures),
+        figures=_embed({name: json.loads(figure.to_json()) for name, figure in figures.items()}),
+        tried="" if control is None else _embed(control.data),
         css=_read_part("report.css"),
         packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
-        script=script,
+        scripts=texts,
         # A content security policy names scripts by their content.
         script_hashes=[
             "sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
-            for one in (plotly_js, script)
+            for one in (plotly_js, *texts)
             if one
         ],
     )
 
 
-def _embed_figures(figures: dict[str, Figure]) -> str:
-    """Write figures as JSON that can stand in a page: no character in it can end the element around it."""
-    data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
+def _embed(data: Mapping[str, Any]) -> str:
+    """Write data as JSON that can stand in a page: no character in it can end the element around it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
