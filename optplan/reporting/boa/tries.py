@@ -143,7 +143,7 @@ def _write_ways(instance: BoaInstance, name: str, branches: tuple[Branch, ...], 
         [
             _round(path.share),
             [
-                [each.last, _round(each.gpus), types.index(each.gpu_type or types[0]), float(f"{each.duration_s:.4g}")]
+                [each.last, _round(each.gpus), types.index(each.gpu_type or types[0]), float(f"{each.duration_s:.6g}")]
                 for each in path.ranges
             ],
         ]

@@ -184,7 +184,7 @@ charts.ready.then(function () {
     const left = (figures.used - xaxis.range[0]) / (right - xaxis.range[0]) < 0.5;
     const above = left || (y - yaxis.range[0]) / (yaxis.range[1] - yaxis.range[0]) < 0.4;
     [mark.x, mark.y, mark.hovertext] = [[figures.used], [y], [said]];
-    Object.assign(note, { x: figures.used, y, text: `<b>this plan: ${said}</b>`, ax: left ? 10 : -10, ay: above ? -48 : 48 });
+    Object.assign(note, { x: figures.used, y, text: `<b>${said}</b>`, ax: left ? 10 : -10, ay: above ? -48 : 48 });
     Object.assign(note, { xanchor: left ? "left" : "right", yanchor: above ? "bottom" : "top", align: left ? "left" : "right" });
   }
 
