@@ -135,7 +135,10 @@ def _tell_plan(instance: BoaInstance, result: Result[Solution]) -> Section:
 def _tell_next(result: Result[Solution], beside: Beside) -> list[Section]:
     other = solve_again(beside.verify_command, "--budget", AMOUNT, "--report", "report.html", but="--budget")
     found = tell_next(result, beside, _RUN, f"Ask for another budget: `{other}`, with the amount in its unit.")
-    return [section._replace(place="") for section in found]
+    # Beside the plan, where that does not stand beside the picture.
+    return (
+        found if any(one.solution is not None for one in beside.rivals) else [one._replace(place="") for one in found]
+    )
 
 
 def _has_shares(result: Result[Solution]) -> bool:

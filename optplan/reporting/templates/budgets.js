@@ -145,28 +145,24 @@ charts.ready.then(function () {
   function drawWidths(figure, found) {
     const rows = found.flatMap((way, number) =>
       way.map(([part, on]) => [classes[number] + (way.length > 1 ? `, ${formats.share(part)}` : ""), on])).slice(0, 40);
-    const held = rows.flatMap(([, on]) => on.map(([, gpus]) => gpus));
-    const [fewest, largest] = [Math.min(...held), Math.max(...held)];
-    const plain = tried.types.length > 1 || fewest === largest;
-    const shade = (gpus) => (plain ? 1 : 0.3 + (0.7 * Math.log(gpus / fewest)) / Math.log(largest / fewest));
-    const look = figure.data[0];
-    figure.data = tried.colors.map((color, type) => {
-      const trace = { ...look, name: escape(tried.types[type] ?? "GPUs of a job"), marker: { ...look.marker, color: [] } };
-      for (const list of ["base", "x", "y", "width", "text", "hovertext"]) trace[list] = [];
-      rows.forEach(([, on], row) => on.forEach((_, place) => {
-        const [first, last, gpus, kind, seconds] = range(on, place);
-        if (kind !== type) return;
-        const epochs = on.at(-1)[0], size = (100 * (last - first + 1)) / epochs;
-        trace.base.push((100 * (first - 1)) / epochs);
-        trace.x.push(size);
-        trace.y.push(row);
-        trace.width.push(look.width[0]);
-        trace.text.push(size >= 6 ? formats.gpus(gpus) : "");
-        trace.hovertext.push(`epochs ${first} to ${last}: ${formats.count(gpus)}, ${formats.duration(seconds)}`);
-        trace.marker.color.push(fade(color, shade(gpus)));
-      }));
-      return trace;
-    }).filter((trace) => trace.x.length);
+    const bars = rows.flatMap(([, on], row) => on.map((_, place) => [...range(on, place), row, on.at(-1)[0]]));
+    const held = bars.map(([, , gpus]) => gpus);
+    const fewest = Math.min(...held), doublings = Math.log2(Math.max(...held) / fewest);
+    const plain = tried.types.length > 1 || !doublings;
+    const shade = (gpus) => (plain ? 1 : 0.3 + (0.7 * Math.log2(gpus / fewest)) / doublings);
+    const size = ([first, last, , , , , epochs]) => (100 * (last - first + 1)) / epochs;
+    const bar = figure.data.find((trace) => trace.type === "bar");
+    figure.data = [bar, ...figure.data.filter((trace) => trace.type !== "bar")];
+    Object.assign(bar, {
+      base: bars.map(([first, , , , , , epochs]) => (100 * (first - 1)) / epochs),
+      x: bars.map(size),
+      y: bars.map(([, , , , , row]) => row),
+      width: Array.isArray(bar.width) ? bar.width[0] : bar.width,
+      text: bars.map((each) => (size(each) >= 6 ? formats.gpus(each[2]) : "")),
+      hovertext: bars.map(([first, last, gpus, , seconds]) =>
+        `epochs ${first} to ${last}: ${formats.count(gpus)}, ${formats.duration(seconds)}`),
+      marker: { ...bar.marker, color: bars.map(([, , gpus, type]) => fade(tried.colors[type], shade(gpus))) },
+    });
     const labels = { tickvals: rows.map((_, row) => row), ticktext: rows.map(([name]) => short(name)) };
     figure.layout.yaxis = { ...figure.layout.yaxis, ...labels, range: [rows.length - 0.5, -0.5] };
   }
