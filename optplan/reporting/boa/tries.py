@@ -26,6 +26,7 @@ from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit
 
 #: Breakpoints that a page has at most, classes times breakpoints that are judged, and the fewest worth a control.
 _MOST_POINTS, _MOST_JUDGED, _FEWEST = 300, 3000, 3
+_FEWEST_OF_MANY = 12  #: Where others are left out.
 #: Breakpoints at most where a plan may have to be solved for.
 _MOST_SOLVED = 100
 #: Digits of a figure in the page.
@@ -91,7 +92,7 @@ def _choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
     """Choose breakpoints, both ends among them, as many as there is room and time for."""
     solved = has_types(instance) or len(instance.limits) > 1
     most = min(_MOST_SOLVED if solved else _MOST_POINTS, _MOST_JUDGED // len(instance.classes))
-    if most < _FEWEST:
+    if most < min(_FEWEST_OF_MANY, len(frontier.budgets)):
         return []
     places = np.linspace(0, len(frontier.budgets) - 1, min(most, len(frontier.budgets))).round().astype(int)
     return [float(budget) for budget in frontier.budgets[places]]
