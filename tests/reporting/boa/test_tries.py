@@ -116,6 +116,7 @@ def test_there_is_no_control_where_plans_are_not_the_instances() -> None:
 def test_many_breakpoints_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends stay; with more classes than can be judged in time there is no control."""
     monkeypatch.setattr(tries, "_MOST_POINTS", 5)
+    monkeypatch.setattr(tries, "_FEWEST_OF_MANY", 5)
     instance, result, control = ask("boa-two-epochs")
     assert control is not None
     line = frontier(instance)
