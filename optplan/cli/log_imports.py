@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from optplan.instances.job_logs.naming import Classes
     from optplan.instances.job_logs.records import LeftOut, Rule
     from optplan.instances.model_cards import CardSpeedup
+    from optplan.reporting.pages import Page
     from optplan.schema import FloatArray
 
 #: Jobs of a class among which names are looked for that are shown.
@@ -271,6 +273,7 @@ LOG_OPTIONS = tuple(str(each.name) for each in list_declared(read_job_log))
     writes={
         "output": "the instance as JSON; needed unless --json is given",
         "jobs": "Write the jobs that count, with class and size; CSV, or Parquet where the name ends so.",
+        "report": "Write an HTML report: GPUs that jobs held and waited for over time, their sizes and waits.",
     },
 )
 @with_options(list_declared(read_job_log))
@@ -295,6 +298,7 @@ def import_log(
     sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
     table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
     """
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.csv_tables import is_parquet, load_polars
     from optplan.instances.job_logs.jobs_table import write_jobs
 
@@ -303,8 +307,20 @@ def import_log(
         load_polars()  # before the work, and before anything is written
     made, classes, sizes = read_job_log(log, name, **{each: options.pop(each) for each in LOG_OPTIONS})
     instance = amend(rename(price_types(made, prices, price_source), name), options)
+    assert isinstance(instance, BoaInstance)
     outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
+    outputs.save_page("--report", lambda: _build_page(instance, classes, sizes, log.stem))
     return deliver(instance, outputs)
+
+
+def _build_page(instance: BoaInstance, classes: Classes, sizes: dict[str, FloatArray], name: str) -> Page:
+    from optplan.instances.job_traces import gather_trace
+    from optplan.reporting.boa.logs import build_log_page
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the page says what is left out
+        trace = gather_trace(instance, classes, sizes, name)
+    return build_log_page(instance, trace)
 
 
 def _read_cards(

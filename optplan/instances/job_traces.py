@@ -50,6 +50,7 @@ class JobTrace:
     span_s: float  #: Seconds over which the jobs arrive.
     completed: FloatArray | None = None  #: (N,) Whether its run was completed, 1 or 0; None where nobody says it.
     left_out: str = ""  #: What was left out or taken for granted, in words.
+    began_s: float = 0.0  #: When it starts, in seconds since 1970, as its log counts them; 0 where nobody says it.
 
     def __post_init__(self) -> None:
         """Refuse columns of which one does not fit the others."""
@@ -276,7 +277,8 @@ def _make_trace(
         warnings.warn(f"{name}: left out {each}", DataWarning, stacklevel=3)
     ids = [ids[place] or f"job-{number}" for number, place in enumerate(kept.tolist(), 1)]
     part_ids(ids)
-    arrive_s = arrive_s[kept] - arrive_s[kept[0]]
+    began_s = float(arrive_s[kept[0]])
+    arrive_s = arrive_s[kept] - began_s
     return JobTrace(
         name=name,
         classes=tuple(instance.classes),
@@ -290,4 +292,5 @@ def _make_trace(
         span_s=float(arrive_s[-1]) * kept.size / max(kept.size - 1, 1),
         completed=freeze(completed[kept]),
         left_out="; ".join(left_out),
+        began_s=began_s,
     )

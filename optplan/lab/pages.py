@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from optplan.lab.cluster.outcome import Outcome
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.job_stays import Level
+from optplan.instances.job_traces import JobTrace
+from optplan.lab.cluster.outcome import Outcome, find_queued_s
 from optplan.lab.spot.replaying import SpotOutcome, name_place
 from optplan.lab.spot.trials import Score
 from optplan.lab.starts.study import RuleOutcome, StartStudy
-from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
+from optplan.reporting.boa.logs import list_sizes, use_of_log
+from optplan.reporting.job_use import Use, tell_use
+from optplan.reporting.pages import Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
 from optplan.reporting.tables import Column, Table, numbers
@@ -103,12 +108,26 @@ def say_problems(told: Outcome | StartStudy) -> list[str]:
     return [f"{name}: {problem}" for name, problem in told.problems.items()]
 
 
-def build_cluster_page(outcome: Outcome, name: str, told: Mapping[str, Any]) -> Page:
-    """Gather the report of a simulated trace, of which the command told so much."""
+def build_cluster_page(
+    outcome: Outcome,
+    name: str,
+    told: Mapping[str, Any],
+    *,
+    budget_gpus: float | None = None,
+    given: tuple[BoaInstance, JobTrace] | None = None,
+) -> Page:
+    """Gather the report of a simulated trace, of which the command told so much.
+
+    ``budget_gpus`` is what the policy is to keep on average, where it has a budget; ``given`` the instance and its
+    jobs, beside whose log the replay stands.
+    """
     facts = [*list_facts(outcome), *list_least(told)]
-    reading = "The most in each stretch of time. What is between the lines is paid for and not used."
-    blocks: list[Block] = [Charts([("GPUs in use and rented over time", _draw_gpus(outcome))], reading)]
-    sections = [Section("gpus", "GPUs over time", blocks)]
+    logged = None if given is None else use_of_log(given[1])
+    uses = [*([] if logged is None else [logged]), _gather_use(outcome, told, budget_gpus)]
+    sizes_h = {} if given is None else list_sizes(*given)
+    sections = (
+        tell_use(uses, sizes_h, began_s=0.0 if given is None else given[1].began_s) if outcome.stays.gpus.size else []
+    )
     efficiency = "Work over GPU-time held, in GPU-seconds on the fewest GPUs on which a job runs; pauses count as held."
     sections.append(
         Section("efficiency", "Efficiency over time", [Charts([("Efficiency", _draw_efficiency(outcome))], efficiency)])
@@ -119,12 +138,32 @@ def build_cluster_page(outcome: Outcome, name: str, told: Mapping[str, Any]) -> 
         sections.append(Section("problems", "Jobs that were not completed", [Items(problems)]))
     return Page(
         name=name,
-        title=f"{name} under {outcome.policy}",
+        title=f"{name} under {outcome.policy}: jobs finish in {_say_seconds(told['mean_jct_s'])} on average",
         lead="Simulated event by event; every GPU-second is accounted for.",
-        warnings=[f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else [],
+        warnings=[
+            *([f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else []),
+            *([f"Left out of the log: {given[1].left_out}"] if given is not None and given[1].left_out else []),
+        ],
         cards=[Card(what, said) for what, said in facts[1:]],
         sections=sections,
     )
+
+
+def _gather_use(outcome: Outcome, told: Mapping[str, Any], budget_gpus: float | None) -> Use:
+    """Gather who held and waited for GPUs; of nodes that are rented as they are needed how many, too."""
+    waits_s = {
+        name: np.array(
+            [wait_s for job in outcome.jobs if job.application == name and (wait_s := find_queued_s(job)) is not None]
+        )
+        for name in outcome.applications
+    }
+    nodes, gpus_per_node = told["nodes"], outcome.gpus_per_node
+    marks = {} if budget_gpus is None else {"budget": budget_gpus}
+    marks |= {} if nodes is None else {"capacity": float(nodes * gpus_per_node)}
+    rented = (
+        Level(outcome.times_s, (outcome.nodes_rented * gpus_per_node).astype(np.float64)) if nodes is None else None
+    )
+    return Use("Replayed", outcome.stays, waits_s, marks, rented)
 
 
 def _say_seconds(seconds: float | None) -> str:
@@ -144,23 +183,6 @@ def _draw_efficiency(outcome: Outcome) -> Figure:
     figure.add_scatter(x=hours[::step], y=told["efficiency"][::step], mode="lines", line={"shape": "hv", "color": BLUE})
     figure.update_xaxes(title_text="time since the start (hours)")
     figure.update_yaxes(title_text="efficiency of GPUs in use", rangemode="tozero")
-    return figure
-
-
-def _draw_gpus(outcome: Outcome) -> Figure:
-    """Draw GPUs in use and rented: of each stretch of time the most."""
-    figure = new_figure(height=340, top=36)
-    firsts = np.arange(0, outcome.times_s.size, -(-outcome.times_s.size // _MOST_POINTS))
-    hours = outcome.times_s[firsts] / SECONDS_PER_HOUR
-    rented = outcome.nodes_rented * outcome.gpus_per_node
-    for name, color, counts in (("rented", BLUE, rented), ("in use", VERMILLION, outcome.gpus_used)):
-        most = np.maximum.reduceat(counts, firsts)
-        figure.add_scatter(
-            x=hours.tolist(), y=most.tolist(), name=name, mode="lines", line={"shape": "hv", "color": color}
-        )
-    figure.update_xaxes(title_text="time since the start (hours)")
-    figure.update_yaxes(title_text="GPUs", rangemode="tozero")
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
     return figure
 
 

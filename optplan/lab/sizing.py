@@ -21,6 +21,7 @@ from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.online.jobs import Order
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.formulations.boa.planning import BoaPlan
+from optplan.instances.job_stays import Stays
 from optplan.instances.job_traces import JobTrace
 from optplan.lab.cluster.jobs import SchedulingPolicy
 from optplan.lab.cluster.outcome import Outcome
@@ -91,16 +92,14 @@ class LoggedCluster:
         known = np.flatnonzero(np.isfinite(jct_s) & np.isfinite(trace.gpus))
         if not known.size:
             return None
-        begun_s = trace.arrive_s[known] + trace.wait_s[known]
-        at_s = np.concatenate([begun_s, begun_s + trace.run_s[known]])
-        change = np.concatenate([trace.gpus[known], -trace.gpus[known]])
-        held = np.cumsum(change[np.lexsort((change, at_s))])  # those that end make room first
+        stays = Stays.of(trace.take(known))
+        assert stays is not None
         return cls(
             jobs=known.size,
             mean_jct_s=float(jct_s[known].mean()),
             p95_jct_s=float(np.percentile(jct_s[known], 95)),
             mean_waited_s=float(trace.wait_s[known].mean()),
-            most_gpus=float(held.max()),
+            most_gpus=stays.held().most,
         )
 
 

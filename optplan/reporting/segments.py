@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from optplan.contracts.plan import Plan, Segment, UnitKind, follow, span
@@ -12,6 +12,7 @@ from optplan.reporting.style import (
     BLUE,
     FONT_SIZE,
     GREY,
+    INK,
     LEGEND_ABOVE,
     ORANGE,
     Block,
@@ -29,13 +30,17 @@ from optplan.units import format_duration
 #: Height of a row, and of everything else, in pixels.
 _ROW_PIXELS, _REST_PIXELS = 46, 120
 #: How much of its row each of two bars fills, and a single one.
-_FILLED, _ALONE = 0.36, 0.8
-#: Most segments, or ways of classes' jobs, that get a row; tables have all of them.
-MOST_ROWS = 40
+_FILLED, _ALONE = 0.36, 0.86
+#: Most segments, and ways of classes' jobs, that get a row; tables have all of them.
+MOST_ROWS, MOST_WAYS = 40, 150
+#: Height of the row of a way in pixels, and where there are more of these than segments get rows.
+_WAY_PIXELS, _DENSE_PIXELS = 34, 15
 #: Least part of the epochs, in percent, over which a bar has room for its number.
 _NAMED = 6.0
-#: How much of its colour the fewest GPUs have.
-_PALE = 0.3
+#: How much of its colour one GPU has, and from how many GPUs on it has all of it.
+_PALE, _DARKEST = 0.2, 64
+#: From how many GPUs on numbers are white, so that they can be read.
+_WHITE = 24
 
 
 def draw_segments(plan: Plan) -> Figure:
@@ -83,52 +88,70 @@ def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, f
 
 
 def _draw_classes(plan: Plan) -> Figure:
-    """Draw the GPUs of each class's jobs from their first epoch to their last, the darker the more, a row for a way."""
+    """Draw a map: a row for each class, or way of its jobs, and from their first epoch to their last the GPUs of a job.
+
+    All of it is the first trace, a bar for each segment: from ``base`` over ``x`` (% of the epochs) in row ``y``.
+    """
     ways = [
         (unit.id, way)
         for unit in plan.units
         for way in follow([segment for segment in plan.segments if segment.unit == unit.id])
-    ][:MOST_ROWS]
-    held = [segment.gpus for _, way in ways for segment in way]
-    several, least, most = len(plan.resources) > 1, min(held, default=1), max(held, default=1)
-
-    def shade(gpus: int) -> float:  # where colours tell types apart, they stay as they are
-        plain = several or least == most
-        return 1.0 if plain else _PALE + (1.0 - _PALE) * math.log(gpus / least) / math.log(most / least)
-
-    figure = new_figure(height=_ROW_PIXELS * len(ways) + _REST_PIXELS, top=40)
-    for resource, color in (color_types(plan.resources) if several else {"": BLUE}).items():
-        shown = [
-            (block, segment.gpus)
-            for row, (_, way) in enumerate(ways)
-            for segment, block in _list_blocks(way, row)
-            if resource in ("", segment.resource)
-        ]
-        add_blocks(
-            figure,
-            escape_text(resource or "GPUs of a job"),
-            [block for block, _ in shown],
-            {"color": [fade(color, shade(gpus)) for _, gpus in shown], "line": {"color": "white", "width": 1}},
-            text=[str(gpus) if block.end - block.start >= _NAMED else "" for block, gpus in shown],
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
-            constraintext="none",
-        )
+    ][:MOST_WAYS]
+    cells = [(row, segment) for row, (_, way) in enumerate(ways) for segment in way]
+    spans = [(*span(segment), span(ways[row][1][-1])[1]) for row, segment in cells]
+    parts = [100.0 * (last - first) / epochs for first, last, epochs in spans]
+    is_dense, types = len(ways) > MOST_ROWS, color_types(plan.resources) if len(plan.resources) > 1 else {}
+    figure = new_figure(height=(_DENSE_PIXELS if is_dense else _WAY_PIXELS) * len(ways) + _REST_PIXELS, top=40)
+    figure.add_bar(
+        orientation="h",
+        name="GPUs of a job",
+        base=[100.0 * first / epochs for first, _, epochs in spans],
+        x=parts,
+        y=[row for row, _ in cells],
+        width=_ALONE,
+        marker={"color": [paint(segment.gpus, types.get(segment.resource))[0] for _, segment in cells]},
+        text=[str(segment.gpus) if part >= _NAMED else "" for part, (_, segment) in zip(parts, cells, strict=True)],
+        textfont={
+            "size": FONT_SIZE - 3 if is_dense else FONT_SIZE - 1,
+            "color": [paint(segment.gpus, types.get(segment.resource))[1] for _, segment in cells],
+        },
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        constraintext="none",
+        hoverinfo="text",
+        hovertext=[_describe_cell(*span(segment), segment) for _, segment in cells],
+        showlegend=False,
+    )
+    for name, color in key_of_map(plan.resources).items():
+        marker = {"color": color, "symbol": "square", "size": 10}
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=marker, name=escape_text(name))
     figure.update_xaxes(title_text="GPUs of a job by epochs done (%)", range=[0, 100])
     shared = {name for (name, _), (other, _) in pairwise(ways) if name == other}
-    return _name_rows(
-        figure, [f"{name}, {format_share(way[0].share)}" if name in shared else name for name, way in ways]
-    )
+    _name_rows(figure, [f"{name}, {format_share(way[0].share)}" if name in shared else name for name, way in ways])
+    return figure.update_yaxes(tickfont={"size": FONT_SIZE - 3 if is_dense else FONT_SIZE - 1})
 
 
-def _list_blocks(way: Sequence[Segment], row: int) -> Iterator[tuple[Segment, Block]]:
-    epochs = span(way[-1])[1]
-    for segment in way:
-        first, last = span(segment)
-        on = f"{count_gpus(segment.gpus)} of {segment.resource}"
-        words = f"epochs {first + 1} to {last}: {escape_text(on)}, {format_duration(segment.expected.seconds)}"
-        yield segment, Block(100 * first / epochs, 100 * last / epochs, row, _ALONE, words)
+def paint(gpus: float, of_type: str | None = None) -> tuple[str, str]:
+    """Return the colours of a cell of a map, that of its type where there are several, and of the number in it."""
+    return of_type or _shade(gpus), "white" if of_type or gpus >= _WHITE else INK
+
+
+def _shade(gpus: float) -> str:
+    """Return the colour of so many GPUs, the same in every map, so that plans can be compared."""
+    return fade(BLUE, _PALE + (1.0 - _PALE) * min(math.log2(gpus) / math.log2(_DARKEST), 1.0))
+
+
+def key_of_map(resources: Iterable[str]) -> dict[str, str]:
+    """Return what the colours of a map stand for: GPU types where there are several, else numbers of GPUs."""
+    if len(types := color_types(resources)) > 1:
+        return types
+    return {count_gpus(gpus): _shade(gpus) for gpus in (1, 4, 16)} | {f"{_DARKEST} GPUs or more": _shade(_DARKEST)}
+
+
+def _describe_cell(first: int, last: int, segment: Segment) -> str:
+    on = f"{count_gpus(segment.gpus)} of {segment.resource}"
+    return f"epochs {first + 1} to {last}: {escape_text(on)}, {format_duration(segment.expected.seconds)}"
 
 
 def _name_rows(figure: Figure, names: Sequence[str]) -> Figure:

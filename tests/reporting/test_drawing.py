@@ -60,7 +60,7 @@ def test_a_stream_is_drawn_class_by_class() -> None:
     """Vision trains on 4 GPUs for two of its three epochs, then on 8; speech on 3: the darker, the more."""
     stream = optplan.read_instance("boa-two-classes")
     figure = optplan.draw_plan(stream, optplan.solve(stream))
-    (bars,) = figure.data
+    bars = figure.data[0]
     assert list(figure.layout.yaxis.ticktext) == ["vision", "speech"]
     drawn = [
         (row, round(base), round(x), text)
@@ -73,13 +73,11 @@ def test_a_stream_is_drawn_class_by_class() -> None:
 
 
 def test_gpu_types_and_shares_of_jobs_are_told_apart() -> None:
-    """A trace for each type; a class whose jobs are treated in two ways has two rows, each with its share."""
+    """A colour for each type, with its name; a class whose jobs are treated in two ways has two rows with shares."""
     typed = optplan.read_instance("boa-newtrace-types")
-    assert {trace.name for trace in optplan.draw_plan(typed, optplan.solve(typed)).data} == {
-        "t4",
-        "rtx-2080-ti",
-        "a100",
-    }
+    bars, *named = optplan.draw_plan(typed, optplan.solve(typed)).data
+    assert [trace.name for trace in named] == ["t4", "rtx-2080-ti", "a100"]
+    assert set(bars.marker.color) == {trace.marker.color for trace in named}
     mixed = optplan.read_instance("boa-two-classes").replace(budget="9gpu", policy="mixed")
     rows = optplan.draw_plan(mixed, optplan.solve(mixed)).layout.yaxis.ticktext
     assert len(rows) == 3

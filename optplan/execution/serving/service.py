@@ -46,9 +46,10 @@ _HEADER_S = 10.0
 #: Connections at a time; each takes an open file, of which systems allow 1,024.
 _MOST_CONNECTIONS = 200
 _STATIC = {
-    "/": ("page.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
+    "/": ("optplan.execution.serving", "static/page.html", "text/html"),
+    "/page.js": ("optplan.execution.serving", "static/page.js", "text/javascript"),
+    "/page.css": ("optplan.execution.serving", "static/page.css", "text/css"),
+    "/report.css": ("optplan.reporting", "templates/report.css", "text/css"),
 }
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -141,8 +142,8 @@ class _Service:
         return response
 
     async def _get_static(self, request: web.Request) -> web.StreamResponse:
-        name, content_type = _STATIC[request.path]
-        text = (resources.files("optplan.execution.serving") / "static" / name).read_text("utf-8")
+        package, name, content_type = _STATIC[request.path]
+        text = (resources.files(package) / name).read_text("utf-8")
         return web.Response(text=text, content_type=content_type)
 
     async def _get_widths(self, request: web.Request) -> web.StreamResponse:

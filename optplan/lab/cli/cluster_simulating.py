@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,8 @@ from optplan.errors import UsageError
 from optplan.lab.cli.simulating import profiles_options
 
 if TYPE_CHECKING:
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.instances.job_traces import JobTrace
     from optplan.lab.cluster.outcome import Outcome
     from optplan.lab.sweeps import Cell
 
@@ -215,6 +218,7 @@ def simulate_cluster(
     was.
     """
     from optplan.lab.cluster.bounding import tell_least
+    from optplan.lab.cluster.policies.naming import budget_gpus
     from optplan.lab.cluster.world import World
     from optplan.lab.pages import build_cluster_page
     from optplan.lab.sweeps import Cell
@@ -237,10 +241,22 @@ def simulate_cluster(
         with Progress("simulating"):
             outcome, data = cells[0].run()
             data |= tell_least(outcome, world)
+        read = _read_again(cells[0]) if "--report" in outputs else None
 
     outputs.deliver(data, lambda: _show(outcome, data))
-    outputs.save_page("--report", lambda: build_cluster_page(outcome, Path(source[0].place).stem, data))
+    name = Path(source[0].place).stem
+    outputs.save_page(
+        "--report",
+        lambda: build_cluster_page(outcome, name, data, budget_gpus=budget_gpus(cells[0].policy), given=read),
+    )
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
+
+
+def _read_again(cell: Cell) -> tuple[BoaInstance, JobTrace] | None:
+    """Return the instance and the jobs of a cell as they were given; None where profiles say what is true of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whatever there is to say was said when they were read first
+        return None if cell.profiles is not None else cell.read()
 
 
 def _find_jobs(source: JobSource, profiles: Path | None, folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import InternalError
+from optplan.instances.job_stays import Stays
 from optplan.lab.cluster.jobs import Job
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -85,7 +86,8 @@ class Outcome:
 
     Jobs are in the order of arrival. ``gpus_used`` and ``nodes_rented`` (T,) hold from each of ``times_s`` (T,) on, the
     last of which is the end. ``work_gpu_s`` is what jobs did in each stretch of ``stretch_s``, in GPU-seconds on the
-    fewest GPUs on which they run; ``reclaimed_s`` is for how long nodes were paid after they were given back, in all.
+    fewest GPUs on which they run; ``stays`` has who waited for GPUs and held them when; ``reclaimed_s`` is for how long
+    nodes were paid after they were given back, in all.
     """
 
     policy: str
@@ -96,6 +98,7 @@ class Outcome:
     nodes_rented: IntArray
     work_gpu_s: FloatArray
     stretch_s: float
+    stays: Stays
     reclaimed_s: float = 0.0
 
     @property
@@ -189,6 +192,7 @@ class Outcome:
             _agree(f"seconds of {job.name} with GPUs", job.held_s, job.paused_s + job.trained_s)
         _agree("work of the jobs", float(self.work_gpu_s.sum()), sum(job.work_gpu_s for job in self.jobs))
         _agree("GPU-hours of the jobs", self.gpu_hours, sum(job.gpu_s for job in self.jobs) / SECONDS_PER_HOUR)
+        _agree("GPU-hours of the classes", self.gpu_hours, float(self.stays.gpu_hours().sum()))
         if (self.gpus_used > self.nodes_rented * self.gpus_per_node).any() or self.gpus_used[-1] != 0:
             raise InternalError("more GPUs were in use than were rented, or some were never given back")
 
@@ -204,7 +208,7 @@ class Outcome:
             "weighted_mean_jct_s": self.weighted_mean_jct_s,
             "p95_jct_s": p95,
             "p99_jct_s": p99,
-            "mean_queued_s": _mean([queued_s for job in self.jobs if (queued_s := _queued_s(job)) is not None]),
+            "mean_queued_s": _mean([queued_s for job in self.jobs if (queued_s := find_queued_s(job)) is not None]),
             "gpu_hours": self.gpu_hours,
             "node_gpu_hours": self.node_gpu_hours,
             "billed_gpu_hours": self.billed_gpu_hours,
@@ -256,7 +260,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return _divide(sum(values), len(values))
 
 
-def _queued_s(job: Job) -> float | None:
+def find_queued_s(job: Job) -> float | None:
     """Return the seconds before a job's first start; None where it never started."""
     begun_s = job.started_s if job.started_s is not None else job.completed_s
     return None if begun_s is None else begun_s - job.submitted_s
@@ -277,7 +281,7 @@ def _write_job(job: Job) -> Mapping[str, Any]:
         "submitted_s": job.submitted_s,
         "completed_s": job.completed_s,
         "jct_s": job.jct_s,
-        "queued_s": _queued_s(job),
+        "queued_s": find_queued_s(job),
         "gpu_hours": job.gpu_s / SECONDS_PER_HOUR,
         "paused_s": job.paused_s,
         "waited_s": None if job.jct_s is None else job.jct_s - job.held_s,

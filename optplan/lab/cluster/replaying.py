@@ -7,6 +7,7 @@ So the order in which simultaneous jobs stand in a file, or in which events were
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -16,6 +17,7 @@ import numpy as np
 
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.clock import VirtualClock
+from optplan.instances.job_stays import Stays
 from optplan.lab.cluster.jobs import (
     Application,
     Job,
@@ -118,6 +120,9 @@ class _Cluster:
         # Jobs that choose their batch by what they learn.
         self._learners = {number: job.agent for number, job in enumerate(jobs) if job.agent is not None}
         self._timeline = Usage(nodes.rented)
+        # By job: since when it waits, or until when it waited for what it holds, and since when it holds that.
+        self._since_s = [(job.submitted_s, job.submitted_s) for job in jobs]
+        self._stays = array("d")  # rows of job, waits since, holds since, until and GPUs: there may be many
         self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
         self._work = Bins()
@@ -157,8 +162,17 @@ class _Cluster:
             nodes_rented=rented,
             work_gpu_s=self._work.close(float(times_s[-1])),
             stretch_s=self._work.stretch_s,
+            stays=self._list_stays(),
             reclaimed_s=self._nodes.reclaimed_s,
         )
+
+    def _list_stays(self) -> Stays:
+        """Return who waited for GPUs and held them when, by application."""
+        classes = tuple(sorted({job.application for job in self._jobs}))
+        places = {name: place for place, name in enumerate(classes)}
+        of_job = np.array([places[job.application] for job in self._jobs], dtype=np.int64)
+        number, queued_s, begun_s, ended_s, gpus = np.frombuffer(self._stays).reshape(-1, 5).T
+        return Stays(classes, of_job[number.astype(np.int64)], queued_s, begun_s, ended_s, gpus)
 
     @property
     def _goes_on(self) -> bool:
@@ -297,6 +311,7 @@ class _Cluster:
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
         job.gpus, job.places = sum(spread), places
+        self._since_s[number] = self._since_s[number][0], now_s
         self._course[number] = course
         self._running += 1
         job.goes_on_s = ready_s + job.truth.rescale_s
@@ -415,7 +430,10 @@ class _Cluster:
         """Take a job's GPUs away."""
         self._cancel(number)
         if job.gpus:
-            self._nodes.release(job.places, self._clock.now)
+            now_s = self._clock.now
+            self._nodes.release(job.places, now_s)
+            self._stays.extend((number, *self._since_s[number], now_s, job.gpus))
+            self._since_s[number] = now_s, now_s
             self._turn(self._interference.leave(number))
             job.gpus, job.places = 0, ()
             self._running -= 1

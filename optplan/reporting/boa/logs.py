@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import LoggedJobs
+from optplan.instances.job_stays import Stays
+from optplan.instances.job_traces import JobTrace
 from optplan.reporting.boa.breakdown import break_down, price_usd_per_hour
-from optplan.reporting.pages import Block, Items, Section
-from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
+from optplan.reporting.job_use import Use, tell_use
+from optplan.reporting.pages import Block, Card, Definitions, Items, Page, Section
+from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_usd
 from optplan.reporting.tables import Cell, Column, Content, Row, Table
+from optplan.schema import FloatArray
 from optplan.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, format_duration
 
 _Number = partial(Column, is_number=True)
@@ -99,3 +105,50 @@ def tell_log(instance: BoaInstance, result: Result[Solution]) -> list[Section]:
         return []
     blocks: list[Block] = [logged] if table is None else [table, Items(_HOW_TO_READ), logged]
     return [Section("log", "The log beside the plan", blocks, "The log")]
+
+
+def use_of_log(trace: JobTrace) -> Use | None:
+    """Return what a log's jobs held and waited for; None where it does not say what they held."""
+    stays = Stays.of(trace)
+    known = np.isfinite(trace.wait_s)
+    waits_s = {name: trace.wait_s[(trace.class_index == place) & known] for place, name in enumerate(trace.classes)}
+    return None if stays is None else Use("As it happened", stays, waits_s)
+
+
+def list_sizes(instance: BoaInstance, trace: JobTrace) -> dict[str, FloatArray]:
+    """List the sizes of the jobs of each class, in GPU-hours at the reference width; of a log, where they are known."""
+    known = np.isfinite(trace.run_s) if np.isfinite(trace.run_s).any() else np.full(len(trace), fill_value=True)
+    return {
+        name: trace.size[known & (trace.class_index == place)] * instance.classes[name].size_gpu_hours
+        for place, name in enumerate(trace.classes)
+    }
+
+
+def build_log_page(instance: BoaInstance, trace: JobTrace) -> Page:
+    """Gather the page of a log, before anything is planned: who held GPUs when, how large jobs are, what is known."""
+    use, table = use_of_log(trace), list_logged(instance)
+    assert use is not None
+    assert table is not None  # an instance of a log has both
+    held, span_s = use.stays.held(), use.stays.span_s
+    held_h = float(use.stays.gpu_hours().sum())
+    mean = held_h * SECONDS_PER_HOUR / (span_s[1] - span_s[0])
+    drawn, waits_s = use.stays.gpus.size, np.concatenate(list(use.waits_s.values()))
+    lead = "What a log says of its jobs, and of how far it can be believed; nothing is planned."
+    if drawn < len(trace):
+        lead += f" Of {len(trace) - drawn:,} jobs it does not say for how long they ran: they are in no picture."
+    return Page(
+        name=instance.name,
+        title=f"{len(trace):,} jobs held {count_gpus(mean)} on average, and waited "
+        + (f"{format_duration(float(waits_s.mean()))} for them" if waits_s.size else "for as long as nobody knows"),
+        lead=lead,
+        cards=[
+            Card("jobs", f"{len(trace):,}", f"of {len(trace.classes)} classes, in {format_duration(trace.span_s)}"),
+            Card("GPU-hours held", f"{held_h:,.1f}"),
+            Card("GPUs enough for 95 % of the time", f"{held.enough(0.95, *span_s):,.4g}", f"at most {held.most:,.4g}"),
+        ],
+        sections=[
+            *tell_use([use], list_sizes(instance, trace), began_s=trace.began_s),
+            Section("log", "What the log says", [table]),
+            Section("provenance", "Where this comes from", [Definitions(list(instance.source.items()))], "Provenance"),
+        ],
+    )

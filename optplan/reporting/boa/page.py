@@ -36,8 +36,8 @@ from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Pag
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, solve_again, tell_next, tell_proof, tell_sources
-from optplan.reporting.segments import MOST_ROWS, draw_segments
-from optplan.reporting.style import color_types, name_panel
+from optplan.reporting.segments import MOST_WAYS, draw_segments, key_of_map
+from optplan.reporting.style import name_panel
 from optplan.units import BudgetUnit, format_duration
 
 #: What follows a plan.
@@ -60,7 +60,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     if beside.sensitivity is not None:
         require_own(beside.sensitivity, result)
     relaxations, has_plan = tables.list_relaxations(result), result.solution is not None
-    control = build_control(boa, result, frontier, beside, _MOST_ROWS)
+    control = build_control(boa, result, frontier, beside, MOST_WAYS, _MOST_ROWS)
     sections = []
     if relaxations is not None:
         said = "The smallest change that makes a plan possible, everything else as it is."
@@ -193,16 +193,15 @@ def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> 
     )
     if _has_shares(results[0]):
         reading += " Where a class has several rows, each is taken by the share of its jobs that is named."
-    if len(instance.classes) > MOST_ROWS:
-        reading += f" Shown are the first {MOST_ROWS} rows; the plan's table has more of them."
+    if len(instance.classes) > MOST_WAYS:
+        reading += f" Shown are the first {MOST_WAYS} rows; the plan's file has all of them."
     rivals = [one for one in results[1:] if one.solution is not None][:1]
     charts = []
     for one in (results[0], *rivals):
         figure = draw_segments(build_plan(instance, cast(Result[BoaSolution], one)))
         name_panel(figure, one.solver)
         charts.append((f"{one.solver}: GPUs of a job by class and epoch; the plan's table has the figures", figure))
-    types = color_types(instance.gpu_types) if has_types(instance) else {}
-    key = [Swatch(name, color) for name, color in types.items()]
+    key = [Swatch(name, color) for name, color in key_of_map(instance.gpu_types).items()]
     blocks: list[Block] = [Charts(charts, reading, layout="pair" if rivals else "", key=key)]
     place = "" if rivals else "half"
     return Section("widths", "How widths change over a job's life", blocks, "Widths by epoch", place, follows=True)

@@ -20,7 +20,8 @@ from optplan.reporting.pages import Control
 from optplan.reporting.phrases import capitalise
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import say_evidence, share_load, solve_again
-from optplan.reporting.style import BLUE, color_types
+from optplan.reporting.segments import paint
+from optplan.reporting.style import color_types
 from optplan.speedup import UNTRIED
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit
 
@@ -36,12 +37,12 @@ AMOUNT = "AMOUNT"
 
 
 def build_control(
-    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None, beside: Beside, rows: int
+    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None, beside: Beside, rows: int, listed: int
 ) -> Control | None:
     """Gather what a page needs to move along a frontier: plans that keep every limit, as the judge finds, and bounds.
 
-    Classes beyond the first ``rows`` are in no picture and no table, so their widths are left out. None without a plan,
-    or where too few plans of the frontier are plans of this instance: with further limits pure ones rarely are.
+    Classes beyond the first ``rows`` are in no picture, so their widths are left out; a table has ``listed``. None
+    without a plan, or where too few plans of the frontier are plans of this instance, as pure ones with further limits.
     """
     if frontier is None or result.solution is None or (len(instance.limits) > 1 and not instance.is_mixed):
         return None
@@ -76,8 +77,9 @@ def build_control(
         "bounds": [_round(each) for each in _list_bounds(instance, frontier, budgets)],
         "ceiling": [instance.limits[BUDGET], result.bound] if certified else None,
         "classes": list(instance.classes)[:rows],
+        "listed": listed,
         "types": list(instance.gpu_types) if has_types(instance) else [],
-        "colors": list(color_types(instance.gpu_types).values()) if has_types(instance) else [BLUE],
+        "colors": _paint_cells(instance, states),
         "month": HOURS_PER_MONTH,
         "day": HOURS_PER_DAY,
         "usd": phrases.usd_per_unit(instance),
@@ -150,6 +152,18 @@ def _write_ways(instance: BoaInstance, name: str, branches: tuple[Branch, ...], 
         ]
         for path in break_down_class(instance, name, branches).paths
     ]
+
+
+def _paint_cells(instance: BoaInstance, states: list[tuple[dict[str, Any], BoaSolution]]) -> dict[str, list[str]]:
+    """Return the colours of the map's cells and of the numbers in them: by the place of a type, or by GPUs."""
+    if has_types(instance):
+        return {
+            str(place): [*paint(1.0, color)] for place, color in enumerate(color_types(instance.gpu_types).values())
+        }
+    held = [
+        width for _, solution in states for ways in solution.branches.values() for way in ways for width in way.widths
+    ]
+    return {f"{_round(gpus)!r}".removesuffix(".0"): [*paint(gpus)] for gpus in np.unique(held).tolist()}
 
 
 def _round(figure: Any) -> Any:  # noqa: ANN401 - numbers, alone or in lists and dictionaries

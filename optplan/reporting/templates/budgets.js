@@ -121,7 +121,7 @@ charts.ready.then(function () {
     head.append(cell("th", name, ""), ...[...(shared ? [share] : []), ...others].map((each) => cell("th", each, "number")));
     table.tHead.replaceChildren(head);
     [...table.tBodies].forEach((body) => body.remove());
-    found.forEach((way, number) => {
+    found.slice(0, tried.listed).forEach((way, number) => {
       const body = table.createTBody();
       const rows = way.reduce((sum, [, on]) => sum + on.length, 0);
       way.forEach(([part, on], turn) => on.forEach((_, place) => {
@@ -138,18 +138,11 @@ charts.ready.then(function () {
 
   const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const short = (text) => escape(text.length > 24 ? `${text.slice(0, 23)}…` : text);
-  const fade = (color, part) =>
-    "#" + [1, 3, 5].map((place) => Math.round(255 - part * (255 - parseInt(color.slice(place, place + 2), 16))))
-      .map((each) => each.toString(16).padStart(2, "0")).join("");
-
   function drawWidths(figure, found) {
     const rows = found.flatMap((way, number) =>
-      way.map(([part, on]) => [classes[number] + (way.length > 1 ? `, ${formats.share(part)}` : ""), on])).slice(0, 40);
+      way.map(([part, on]) => [classes[number] + (way.length > 1 ? `, ${formats.share(part)}` : ""), on])).slice(0, 150);
     const bars = rows.flatMap(([, on], row) => on.map((_, place) => [...range(on, place), row, on.at(-1)[0]]));
-    const held = bars.map(([, , gpus]) => gpus);
-    const fewest = Math.min(...held), doublings = Math.log2(Math.max(...held) / fewest);
-    const plain = tried.types.length > 1 || !doublings;
-    const shade = (gpus) => (plain ? 1 : 0.3 + (0.7 * Math.log2(gpus / fewest)) / doublings);
+    const paint = ([, , gpus, type]) => tried.colors[tried.types.length ? type : gpus];
     const size = ([first, last, , , , , epochs]) => (100 * (last - first + 1)) / epochs;
     const bar = figure.data.find((trace) => trace.type === "bar");
     figure.data = [bar, ...figure.data.filter((trace) => trace.type !== "bar")];
@@ -157,11 +150,11 @@ charts.ready.then(function () {
       base: bars.map(([first, , , , , , epochs]) => (100 * (first - 1)) / epochs),
       x: bars.map(size),
       y: bars.map(([, , , , , row]) => row),
-      width: Array.isArray(bar.width) ? bar.width[0] : bar.width,
       text: bars.map((each) => (size(each) >= 6 ? formats.gpus(each[2]) : "")),
       hovertext: bars.map(([first, last, gpus, , seconds]) =>
         `epochs ${first} to ${last}: ${formats.count(gpus)}, ${formats.duration(seconds)}`),
-      marker: { ...bar.marker, color: bars.map(([, , gpus, type]) => fade(tried.colors[type], shade(gpus))) },
+      marker: { ...bar.marker, color: bars.map((each) => paint(each)[0]) },
+      textfont: { ...bar.textfont, color: bars.map((each) => paint(each)[1]) },
     });
     const labels = { tickvals: rows.map((_, row) => row), ticktext: rows.map(([name]) => short(name)) };
     figure.layout.yaxis = { ...figure.layout.yaxis, ...labels, range: [rows.length - 0.5, -0.5] };

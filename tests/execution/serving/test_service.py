@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
-import http.client
 import json
 import re
 import select
 import socket
-import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.naming import ClassNames
-from optplan.execution.serving.publisher import Publisher
-from optplan.execution.serving.service import MOST_BYTES, Door, serve
-from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.execution.serving.service import MOST_BYTES
+from tests.execution.serving.conftest import TOKEN, Asking
 
 pytest.importorskip("aiohttp")
 
-_TOKEN = "a-token-of-this-test"
 _HINTS = {
     "initBatchSize": 64,
     "localBszBounds": [32, 128],
@@ -42,75 +34,11 @@ _HINTS = {
 }
 
 
-class _Asking:
-    """Asks a service as its user would."""
-
-    def __init__(self, address: str, publisher: Publisher) -> None:
-        self.host = address.removeprefix("http://")
-        self.publisher = publisher
-
-    def ask(
-        self, method: str, path: str, body: object = None, *, token: str | None = _TOKEN, **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if token is not None:
-            sent.setdefault("Authorization", f"Bearer {token}")
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        if data is not None:
-            sent.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection(self.host, timeout=60)
-        try:
-            connection.request(method, path, body=data, headers=sent)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.headers), answer.read()
-        finally:
-            connection.close()
-
-    def read(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """Return what a path says."""
-        status, _, body = self.ask("GET", path)
-        assert status == 200, body
-        return json.loads(body)
-
-    def tell(self, *events: dict[str, object]) -> tuple[int, Any]:
-        """Tell of events."""
-        status, _, body = self.ask("POST", "/v1/events", {"events": list(events)})
-        return status, json.loads(body)
-
-
-@pytest.fixture
-def service(tmp_path: Path, stream: BoaInstance) -> Iterator[_Asking]:
-    """Run a service on a free port of loopback, and end it."""
-    publisher = Publisher(tmp_path / "state", stream, {"settle_s": 0.0})
-    publisher.start()
-    ready = threading.Event()
-    found: list[Any] = []
-
-    async def run() -> None:
-        stop = asyncio.Event()
-
-        def tell(address: str) -> None:
-            found.extend([address, asyncio.get_running_loop(), stop])
-            ready.set()
-
-        await serve(publisher, Door(_TOKEN), class_names=ClassNames(), stop=stop, on_ready=tell)
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    assert ready.wait(60)
-    address, loop, stop = found
-    yield _Asking(address, publisher)
-    loop.call_soon_threadsafe(stop.set)
-    thread.join(60)
-    publisher.stop()
-
-
 def _arrival(name: str, job_class: str = "a") -> dict[str, object]:
     return {"kind": "arrival", "id": name, "job_class": job_class}
 
 
-def test_the_table_is_read_whole_and_only_when_it_is_new(service: _Asking) -> None:
+def test_the_table_is_read_whole_and_only_when_it_is_new(service: Asking) -> None:
     """The table is that of the publisher; its number is the tag by which readers ask for a newer one."""
     status, headers, body = service.ask("GET", "/v1/widths")
     assert status == 200
@@ -119,7 +47,7 @@ def test_the_table_is_read_whole_and_only_when_it_is_new(service: _Asking) -> No
     assert service.ask("GET", "/v1/widths", If_None_Match='"1"')[0] == 304
 
 
-def test_events_are_answered_one_by_one(service: _Asking) -> None:
+def test_events_are_answered_one_by_one(service: Asking) -> None:
     """Good ones count although others are malformed or unknown, and repetitions do no harm."""
     unknown: dict[str, object] = {"kind": "completion", "id": "3", "job_class": "nobody"}
     status, told = service.tell(_arrival("1"), {"kind": "arrival"}, unknown, _arrival("1"))
@@ -134,9 +62,9 @@ def test_events_are_answered_one_by_one(service: _Asking) -> None:
     assert (status, json.loads(body)["taken"]) == (200, 1)
 
 
-def test_hints_are_taken_as_adaptdl_sends_them(service: _Asking) -> None:
+def test_hints_are_taken_as_adaptdl_sends_them(service: Asking) -> None:
     """The class is what the job's name begins with; the same hints again are a repetition."""
-    password = base64.b64encode(f"adaptdl:{_TOKEN}".encode()).decode()
+    password = base64.b64encode(f"adaptdl:{TOKEN}".encode()).decode()
     asked = [
         service.ask("PUT", f"/hints/default/{name}", _HINTS, token=None, Authorization=f"Basic {password}")
         for name in ("a-job-17", "a-job-17", "zebra-1")
@@ -148,17 +76,18 @@ def test_hints_are_taken_as_adaptdl_sends_them(service: _Asking) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/page.js", "/page.css", "/v1/widths", "/v1/state", "/v1/frontier", "/metrics", "/nowhere"]
+    "path",
+    ["/", "/page.js", "/page.css", "/report.css", "/v1/widths", "/v1/state", "/v1/frontier", "/metrics", "/nowhere"],
 )
-def test_nothing_is_open_without_the_token(service: _Asking, path: str) -> None:
+def test_nothing_is_open_without_the_token(service: Asking, path: str) -> None:
     """No token, a forged one and a beginning of the right one are answered alike, and so are paths that are not."""
-    for token in (None, "forged", _TOKEN[:-1], ""):
+    for token in (None, "forged", TOKEN[:-1], ""):
         status, headers, _ = service.ask("GET", path, token=token)
         assert status == 401
         assert headers["WWW-Authenticate"].startswith("Basic")
 
 
-def test_forged_events_change_nothing(service: _Asking) -> None:
+def test_forged_events_change_nothing(service: Asking) -> None:
     """Neither a wrong token, nor another name for the host, nor a stranger's page, nor a form gets an event in."""
     before = service.publisher.view.events
     statuses = [
@@ -188,7 +117,7 @@ def test_forged_events_change_nothing(service: _Asking) -> None:
         (b" " * (MOST_BYTES + 1), 413),
     ],
 )
-def test_bodies_that_are_no_events_are_refused(service: _Asking, body: bytes, status: int) -> None:
+def test_bodies_that_are_no_events_are_refused(service: Asking, body: bytes, status: int) -> None:
     """Whatever comes, the answer is an error in JSON, and the service goes on."""
     got, _, answer = service.ask("POST", "/v1/events", body)
     assert got == status
@@ -196,7 +125,7 @@ def test_bodies_that_are_no_events_are_refused(service: _Asking, body: bytes, st
     assert service.tell(_arrival("after"))[0] == 200
 
 
-def test_the_state_says_what_holds_and_why(service: _Asking) -> None:
+def test_the_state_says_what_holds_and_why(service: Asking) -> None:
     """Table by phases, estimates, the budget and the history are what the page shows."""
     state = service.read("/v1/state")
     assert state["table"]["classes"]["a"] == [
@@ -207,7 +136,7 @@ def test_the_state_says_what_holds_and_why(service: _Asking) -> None:
     assert state["calculations"][0]["reason"] == "the first calculation"
 
 
-def test_the_frontier_is_that_of_the_estimates(service: _Asking) -> None:
+def test_the_frontier_is_that_of_the_estimates(service: Asking) -> None:
     """Two classes on one GPU each take two GPUs at least; on 2.5 all run on two, for 1 / 1.6 h."""
     line = service.read("/v1/frontier")
     points = sorted(zip(line["budgets"], line["mean_jct_s"], strict=True))
@@ -216,7 +145,7 @@ def test_the_frontier_is_that_of_the_estimates(service: _Asking) -> None:
     assert service.read("/v1/frontier") == line
 
 
-def test_prometheus_can_read_the_metrics(service: _Asking) -> None:
+def test_prometheus_can_read_the_metrics(service: Asking) -> None:
     """What is written is read again by Prometheus' own parser."""
     parser = pytest.importorskip("prometheus_client.parser")
     service.tell(_arrival("1"), {"kind": "arrival"})  # the second one has no class, and the next body is none
@@ -235,7 +164,7 @@ def test_prometheus_can_read_the_metrics(service: _Asking) -> None:
     assert samples["optplan_arrivals_per_hour", ("b",)] == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_page_runs_its_own_script_only(service: _Asking) -> None:
+def test_the_page_runs_its_own_script_only(service: Asking) -> None:
     """The page holds no script of its own in the text, and its policy allows none from elsewhere."""
     status, headers, body = service.ask("GET", "/")
     assert status == 200
@@ -245,7 +174,7 @@ def test_the_page_runs_its_own_script_only(service: _Asking) -> None:
     assert service.ask("GET", "/page.js")[1]["Content-Type"].startswith("text/javascript")
 
 
-def test_readers_never_see_half_a_table(service: _Asking) -> None:
+def test_readers_never_see_half_a_table(service: Asking) -> None:
     """While tables change many times, each that is read, over HTTP or from the file, is whole and none is older."""
     asked: list[int] = []
     read: list[int] = []
@@ -291,7 +220,7 @@ def test_a_pattern_has_to_be_one() -> None:
         ClassNames("(")
 
 
-def _connect(service: _Asking) -> socket.socket:
+def _connect(service: Asking) -> socket.socket:
     host, _, port = service.host.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=60)
 
@@ -303,9 +232,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hasty")  # before the service begins
-def test_a_header_that_never_ends_is_not_waited_for(service: _Asking) -> None:
+def test_a_header_that_never_ends_is_not_waited_for(service: Asking) -> None:
     """Whoever sends it line by line, and whoever sends nothing, also after an answer, is cut off; others are served."""
-    begun = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {_TOKEN}\r\n"
+    begun = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
     with _connect(service) as slow, _connect(service) as silent, _connect(service) as served:
         slow.sendall(begun.encode())
         served.sendall(f"{begun}\r\n".encode())
@@ -321,10 +250,10 @@ def test_a_header_that_never_ends_is_not_waited_for(service: _Asking) -> None:
         assert service.read("/v1/state")
 
 
-def test_there_are_only_so_many_connections(service: _Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_only_so_many_connections(service: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fourth of three is told to come again, and is served once another one has gone."""
     monkeypatch.setattr("optplan.execution.serving.service._MOST_CONNECTIONS", 3)
-    asked = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n".encode()
+    asked = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
 
     def ask(connection: socket.socket) -> bytes:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -27,7 +27,7 @@ def ask(name: str, **changes: Any) -> tuple[BoaInstance, Result[Solution], Contr
     """Return a library instance with changes, its result, and the control of its page."""
     instance = cast(BoaInstance, build_named(name)).replace(**changes)
     result = solve(instance)
-    return instance, result, build_control(instance, result, frontier(instance), Beside(), 60)
+    return instance, result, build_control(instance, result, frontier(instance), Beside(), 60, 60)
 
 
 def test_a_textbook_instance_by_hand() -> None:
@@ -108,9 +108,9 @@ def test_there_is_no_control_where_plans_are_not_the_instances() -> None:
     """Pure plans of the frontier with further limits are rare, so there is none; nor without a plan or a frontier."""
     instance, result, control = ask("boa-newtrace-floors")
     assert control is None
-    assert build_control(instance, result, None, Beside(), 60) is None
+    assert build_control(instance, result, None, Beside(), 60, 60) is None
     short = cast(BoaInstance, build_named("boa-newtrace")).replace(budget=parse_budget("1gpu"))
-    assert build_control(short, solve(short), frontier(short), Beside(), 60) is None
+    assert build_control(short, solve(short), frontier(short), Beside(), 60, 60) is None
 
 
 def test_many_breakpoints_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_many_breakpoints_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     line = frontier(instance)
     assert [bound[0] for bound in control.data["bounds"]][::4] == pytest.approx([line.budgets[0], line.budgets[-1]])
     monkeypatch.setattr(tries, "_MOST_JUDGED", 2)
-    assert build_control(instance, result, line, Beside(), 60) is None
+    assert build_control(instance, result, line, Beside(), 60, 60) is None
 
 
 def test_budgets_in_money_are_in_the_unit_as_given() -> None:
@@ -137,7 +137,7 @@ def test_budgets_in_money_are_in_the_unit_as_given() -> None:
 
 def test_names_stay_data(nasty_instance: BoaInstance, nasty_result: Result[Solution]) -> None:
     """A fill takes places that it knows and leaves braces of others; names of classes are no part of a frame."""
-    control = build_control(nasty_instance, nasty_result, frontier(nasty_instance), Beside(), 60)
+    control = build_control(nasty_instance, nasty_result, frontier(nasty_instance), Beside(), 60, 60)
     assert control is not None
     assert control.data["classes"] == list(nasty_instance.classes)
 
@@ -146,7 +146,7 @@ def test_frontiers_without_decisions_give_no_control(
     instance: BoaInstance, frontier: Frontier, make_result: ResultMaker, solution: BoaSolution
 ) -> None:
     """What the judge does not take is no plan."""
-    assert build_control(instance, make_result(instance, solution), frontier, Beside(), 60) is None
+    assert build_control(instance, make_result(instance, solution), frontier, Beside(), 60, 60) is None
 
 
 @pytest.mark.parametrize(

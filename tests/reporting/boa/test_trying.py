@@ -34,7 +34,8 @@ READ = """() => {
     const cards = [...document.querySelectorAll(".card")].filter(card => card.offsetParent)
         .map(card => [card.dataset.key, text(card.querySelector(".value")), text(card.querySelector(".note"))]);
     const chart = document.getElementById("chart-widths-1");
-    const bars = chart.data.map(({ base, x, y, text, marker }) => ({ base, x, y, text, color: marker.color }));
+    const bars = chart.data.filter(trace => trace.type === "bar")
+        .map(({ base, x, y, text, marker }) => ({ base, x, y, text, color: marker.color }));
     const names = chart.layout.yaxis.ticktext;
     return { answer: text(document.querySelector("h1")), badge: text(document.querySelector(".badge")),
         cards: Object.fromEntries(cards.map(([key, ...said]) => [key, said])), rows, bars, names };
@@ -282,7 +283,8 @@ def test_four_facts_are_read_from_the_demo(visit: Visitor, demo: str, tmp_path: 
     page = opened.page
     bars = page.evaluate(
         """() => { const { data, layout } = document.getElementById("chart-widths-1");
-            return data.flatMap(bar => bar.x.map((size, place) => [layout.yaxis.ticktext[bar.y[place]],
+            const bars = data.filter(trace => trace.type === "bar");
+            return bars.flatMap(bar => bar.x.map((size, place) => [layout.yaxis.ticktext[bar.y[place]],
                 Math.round(bar.base[place]), Math.round(bar.base[place] + size), bar.hovertext[place]])); }"""
     )
     held: dict[str, list[tuple[int, int, str]]] = {}

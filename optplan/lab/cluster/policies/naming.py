@@ -19,6 +19,7 @@ from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.solving import solve
+from optplan.units import PERIOD_HOURS, BudgetUnit
 
 #: What is followed by an instance, of which no budget is needed.
 PRICE_THAT_FITS = "price-that-fits"
@@ -122,6 +123,22 @@ def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
     else:
         expected = Expectation.of(read_plan(plan_path(text), BoaPlan))
     return expected.watch([(job.application, job.submitted_s) for job in jobs])
+
+
+def budget_gpus(text: str) -> float | None:
+    """Return the time-average GPUs that the plan or the instance of a policy may use; None where there is no such."""
+    name = text.partition(":")[0]
+    if not is_file(text) or name == PRICE_THAT_FITS:
+        return None
+    if name in KNOWERS:
+        instance = read_instance(plan_path(text), BoaInstance)
+        return instance.budget_amount() if instance.budget and instance.budget_unit is BudgetUnit.GPU else None
+    plan = read_plan(plan_path(text), BoaPlan)
+    limit, prices = plan.limits.get("budget"), {each.price_usd_per_hour for each in plan.resources.values()}
+    if limit is None or limit.unit == BudgetUnit.GPU:
+        return None if limit is None else limit.amount
+    price = prices.pop() if len(prices) == 1 else None
+    return limit.amount / PERIOD_HOURS[BudgetUnit(limit.unit)] / price if price else None
 
 
 def plan_path(text: str) -> str:
