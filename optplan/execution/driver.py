@@ -100,7 +100,7 @@ class Driver(Loop[State]):
         listener: Listener | None = None,
     ) -> None:
         self._limits = limits or Limits()
-        super().__init__(state, executor, self._limits.grace_s, journal, listener)
+        super().__init__(state, executor, self._limits.grace_s, journal, listener, metric=rules.metric)
         self._replanner = replanner
         self._scheduler = Scheduler(state, rules, self.admits, replanner)
         self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)

@@ -31,9 +31,9 @@ SCHEMA_VERSION = 3
 #: Name of the file in a run's folder.
 JOURNAL = "journal.sqlite"
 #: File with the number of records and the digest of the first.
-_COUNT = "journal.count"
+COUNT = "journal.count"
 #: What may lie in a folder in which no run has begun: after a kill, and at the top of a volume.
-_HARMLESS = (DRIVER_LOCK, _COUNT, "lost+found")
+_HARMLESS = (DRIVER_LOCK, COUNT, "lost+found")
 #: Digits of the number of records.
 _DIGITS = 12
 #: Files in the folders of the operations that runs have started.
@@ -83,11 +83,12 @@ class Journal:
     """The journal of one run, in its folder, which is made for the user alone (mode 0700).
 
     One that is there has to be empty, or of a run. Where records are written (``writable``), no other driver may hold
-    the folder; where a run has to have ``begun`` nothing is made, and a folder without one is left as it is.
+    the folder; where a run has to have ``begun`` nothing is made, and a folder without one is left as it is. With
+    ``salvaged``, what can be read of a damaged one is, and ``torn`` says what is wrong with it.
     """
 
-    def __init__(self, folder: Path, *, writable: bool = True, begun: bool = False) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, writable: bool = True, begun: bool = False, salvaged: bool = False) -> None:
+        self.folder, self._is_salvaged, self.torn = folder, salvaged, ""
         # Looked for before the journal is read: a driver that goes on writes first, then counts and starts.
         trace, is_there = _find_trace(folder), self._path.is_file()
         if trace and not is_there:
@@ -114,7 +115,7 @@ class Journal:
                 if self.beginning is None and not writable:  # a driver was killed before the run was written down
                     raise UsageError(f"{folder}: no run is there; give the folder that --out named")
                 if writable:
-                    self._count = _open_count(folder / _COUNT)
+                    self._count = _open_count(folder / COUNT)
                     held.callback(os.close, self._count)
                 self._held = held.pop_all()
         except OSError as error:
@@ -156,6 +157,8 @@ class Journal:
         """
         unknown = _list_started(self.folder)  # before it is read: a driver that goes on writes first, then starts
         records = [self._decode(number, body) for number, body in enumerate(self._read_whole()) if number]
+        if self.torn:
+            unknown = set()  # that records are missing is said
         unknown -= {record.operation for record in records if isinstance(record, OperationWanted)}
         if unknown:
             problem = f"{self.folder} holds {min(unknown)}, which no record tells of: records are missing"
@@ -187,14 +190,17 @@ class Journal:
         if not found:
             found = trouble
         if not found and known is None:
-            found = f"{_COUNT} beside it does not say how many records it has"
+            found = f"{COUNT} beside it does not say how many records it has"
         elif not found and len(rows) < count:
             found = f"it has {len(rows)} of {count} records"
         if whole and first not in ("", rows[0].digest):
-            found, whole = f"it is another run's: {_COUNT} beside it is of one with another beginning", 0
+            found, whole = f"it is another run's: {COUNT} beside it is of one with another beginning", 0
         if found:
-            raise _describe_damage(self._path, found, _say_readable(rows[:whole], max(count, len(rows))))
-        return [row.body for row in rows]
+            damage = _describe_damage(self._path, found, _say_readable(rows[:whole], max(count, len(rows))))
+            if not (self._is_salvaged and whole):
+                raise damage
+            self.torn = str(damage)
+        return [row.body for row in rows[:whole]]
 
     def _read_rows(self) -> tuple[list[_Row], str]:
         """Return the rows that can be read, in their order, and why there are no more; nothing where these are all."""
@@ -295,7 +301,7 @@ def _read_count(folder: Path) -> tuple[int, str] | None:
     None where that is not known.
     """
     try:
-        count, _, first = (folder / _COUNT).read_text(encoding="ascii").partition(" ")
+        count, _, first = (folder / COUNT).read_text(encoding="ascii").partition(" ")
         return int(count or "0"), first  # just made: empty
     except (OSError, ValueError):
         return None
@@ -303,8 +309,8 @@ def _read_count(folder: Path) -> tuple[int, str] | None:
 
 def _find_trace(folder: Path) -> str:
     """Say what a run has left in a folder besides its journal; nothing where there is nothing."""
-    if (folder / _COUNT).is_file() and _read_count(folder) != (0, ""):
-        return f"nothing is in it, and {_COUNT} beside it says otherwise"
+    if (folder / COUNT).is_file() and _read_count(folder) != (0, ""):
+        return f"nothing is in it, and {COUNT} beside it says otherwise"
     traces = (path for pattern in _TRACES for path in folder.glob(pattern))
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
 
@@ -353,7 +359,7 @@ def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator
 
 def read_kind(folder: Path | str) -> Kind:
     """Return of which kind the run in a folder is."""
-    with Journal(Path(folder), writable=False) as journal:
+    with Journal(Path(folder), writable=False, salvaged=True) as journal:  # who needs all of it reads it again
         assert journal.beginning is not None  # else it cannot be looked at
         return journal.beginning.kind
 

@@ -9,6 +9,7 @@ asks again for what was intended and is not there, and repeats nothing that has 
 from __future__ import annotations
 
 import errno
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from optplan.execution.protocol import Event, Executor, NodeRequest, Reported
 from optplan.execution.records import (
     Ended,
     EpochDone,
+    MetricsShown,
     NodeChanged,
     NodeNoticed,
     NodeReleasing,
@@ -43,12 +45,46 @@ GIVEN_UP = "given up by the user"
 #: Seconds between two looks at what was stopped and cannot be written down.
 _ROUND_S = 0.5
 
+#: Seconds after which what was shown on the way is written down, should nothing else be.
+_SHOWN_S = 5.0
+#: Iterations of an operation that are all kept of its curve, as a power of two; then every second, every fourth, ...
+_WHOLE = 5
+
 #: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
 _MINOR = (OperationStarted, EpochDone)
 
 Listener = Callable[[Record], None]
 
 _State = TypeVar("_State", bound=RunState)
+
+
+class Curves:
+    """Gathers what operations show on the way, thinned so that a curve's points grow with its iterations' logarithm.
+
+    Without the name of a ``metric``, the first number counts that is shown.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._begun: dict[str, int] = {}
+        self._points: dict[str, list[tuple[int, float]]] = {}
+        self._since_s = math.inf
+
+    def see(self, event: Progressed) -> None:
+        """Take note of an iteration."""
+        shown = [event.metrics.get(self._metric)] if self._metric else [*event.metrics.values()]
+        numbers = [each for each in shown if isinstance(each, int | float) and not isinstance(each, bool)]
+        done = event.iterations - self._begun.setdefault(event.operation, event.iterations)
+        if numbers and math.isfinite(numbers[0]) and not done % (1 << max(0, done.bit_length() - _WHOLE)):
+            self._points.setdefault(event.operation, []).append((event.iterations, float(numbers[0])))
+            self._since_s = min(self._since_s, event.t)
+
+    def take(self, now_s: float, *, at_once: bool) -> list[Record]:
+        """Return what was not written down yet; unless ``at_once``, only when it has waited long enough."""
+        if not self._points or not (at_once or now_s >= self._since_s + _SHOWN_S):
+            return []
+        shown, self._points, self._since_s = self._points, {}, math.inf
+        return [MetricsShown(now_s, shown)]
 
 
 class Loop(ABC, Generic[_State]):
@@ -59,11 +95,19 @@ class Loop(ABC, Generic[_State]):
     """
 
     def __init__(
-        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
+        self,
+        state: _State,
+        executor: Executor,
+        grace_s: float,
+        journal: Journal | None,
+        listener: Listener | None,
+        *,
+        metric: str = "",
     ) -> None:
         self._state, self._journal, self._listener = state, journal, listener
         self._executor, self._grace_s, self._given_up = executor, grace_s, False
         self._facts: list[Record] = []
+        self._curves = Curves(metric)
         self._interrupted = 0
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
@@ -153,9 +197,12 @@ class Loop(ABC, Generic[_State]):
         self._facts.append(fact)
 
     def _commit(self, decided: Sequence[Record]) -> None:
-        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
+        is_minor = self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts)
+        shown = self._curves.take(self._executor.now_s(), at_once=not is_minor)
+        if is_minor and not shown:
             return
         records, self._facts = [*self._facts, *decided], []
+        records = [*shown, *records]  # before their operations end
         if self._journal is not None:
             self._journal.commit(records)
         for record in records:
@@ -255,6 +302,7 @@ class Loop(ABC, Generic[_State]):
             self._note(event)
 
     def _see_progress(self, event: Progressed) -> None:
+        self._curves.see(event)
         tell(self._listener, event)
 
     def _see_report(self, event: Reported) -> None:

@@ -173,6 +173,16 @@ class Progressed(Record):
 
 
 @dataclass(frozen=True)
+class MetricsShown(Record):
+    """What operations have shown on the way since the last such record: by operation, iterations in all and the metric.
+
+    Of long ones not every iteration is there (:class:`~optplan.execution.loop.Curves`).
+    """
+
+    curves: dict[str, list[tuple[int, float]]]
+
+
+@dataclass(frozen=True)
 class JobArrived(Record):
     """Fact: a job of a stream is there; which row of the width table it follows, and what it will take of the budget.
 

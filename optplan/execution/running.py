@@ -90,7 +90,8 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         """What holds for the whole run."""
         return make_rules(self.plan, self.options)
 
-    def _make_state(self) -> State:
+    def make_state(self) -> State:
+        """Return the state before the first record."""
         return State(self.plan)
 
     def describe(self) -> RunOutcome:

@@ -57,7 +57,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         #: What was written down before it is followed.
         self.past: list[Record] = []
         self._understand()
-        self.state = self._make_state()
+        self.state = self.make_state()
 
     # ---------------------------------------------------------------------------------------------- what its heirs say
 
@@ -65,7 +65,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         """Read what its kind has besides."""
 
     @abstractmethod
-    def _make_state(self) -> _State:
+    def make_state(self) -> _State:
         """Return the state before the first record."""
 
     def require(self) -> None:

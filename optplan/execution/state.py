@@ -19,6 +19,7 @@ from optplan.execution.records import (
     Began,
     Checkpoint,
     Ended,
+    MetricsShown,
     NodeChanged,
     NodeReleasing,
     NodeWanted,
@@ -168,6 +169,8 @@ class RunState:
             case StopWanted():
                 operation = self.operations[record.operation]
                 operation.phase, operation.stop_why = Phase.STOPPING, record.why
+            case MetricsShown():
+                pass  # for readers alone
             case Noted():
                 self.notes.append(record.text)
             case Paused():

@@ -25,7 +25,7 @@ from optplan.errors import DataError, UsageError
 from optplan.execution.checkpoints import store
 from optplan.execution.clock import VirtualClock
 from optplan.execution.protocol import Capabilities, Event, Executor, Metrics, NodeRequest, Observation, Operation
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, plain
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, Progressed, plain
 from optplan.execution.state import Phase
 from optplan.execution.trainables import Session, import_trainable, make_trainer
 
@@ -167,7 +167,8 @@ class VirtualExecutor(ClockExecutor):
         metrics, checkpoint = ({}, None) if self._training is None else self._training(operation, iterations)
         busy_s = min(took_s, self._time_operation(operation, waiting=False))
         timings = self._measure(operation, iterations, busy_s) if complete else {}
-        return [OperationEnded(now_s, name, iterations, metrics, checkpoint, busy_s, complete, timings)]
+        ended = OperationEnded(now_s, name, iterations, metrics, checkpoint, busy_s, complete, timings)
+        return [*(Progressed(now_s, name, *shown) for shown in getattr(self._training, "shown", ())), ended]
 
     def _measure(self, operation: Operation, iterations: int, busy_s: float) -> dict[str, float]:
         """Tell iterations from what starting took, in the proportion in which they are expected."""
@@ -244,6 +245,8 @@ class Rehearsal:
             )
         self._trainable = import_trainable(train, folder)
         self._root = root
+        #: What the last trial has shown after each iteration: these in all, and metrics.
+        self.shown: list[tuple[int, Metrics]] = []
 
     def __call__(self, operation: Operation, iterations: int) -> tuple[Metrics, Checkpoint | None]:
         """Train a trial up to so many iterations, and store it."""
@@ -251,11 +254,13 @@ class Rehearsal:
         session = Session(checkpoint=checkpoint, iterations=operation.from_iterations, gpus=operation.workers)
         trainer = make_trainer(self._trainable, operation.configuration, session)
         metrics: Metrics = operation.metrics
-        for _ in range(operation.from_iterations, iterations):
+        self.shown = []
+        for done in range(operation.from_iterations, iterations):
             shown = trainer.step()
             if shown is None:
                 break
             metrics = plain(dict(shown))
+            self.shown.append((done + 1, metrics))
         stored = store(self._root, f"trials/{operation.trial}/checkpoint-{iterations:06d}-000", trainer.save)
         trainer.close()
         return metrics, stored

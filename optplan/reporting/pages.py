@@ -124,6 +124,7 @@ class Page(NamedTuple):
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
     window_title: str = ""  #: Empty for the title.
+    live: str = ""  #: Of a page that follows what it shows: who is at work there. It asks the server that it came from.
     control: Control | None = None
 
     @property
@@ -147,8 +148,18 @@ def build_page(page: Page) -> str:
         places = enumerate(drawn, start=1)
         charts[section.id] = [(f"chart-{section.id}-{number}", label, figure) for number, (label, figure) in places]
     figures = {name: figure for placed in charts.values() for name, _, figure in placed}
-    title = page.window_title or page.title
-    return render(load_template(), figures, page.control, title=title, page=page, charts=charts)
+    parts = {"title": page.window_title or page.title, "page": page, "charts": charts}
+    return render(load_template(), figures, page.control, scripts=_list_scripts(page, figures), **parts)
+
+
+def _list_scripts(page: Page, figures: Mapping[str, Figure]) -> list[str]:
+    """List the scripts of a page: only where there is something to draw, to follow, to sort or to try."""
+    if not figures and not page.live:
+        return []
+    blocks = [block for section in page.sections for block in section.blocks]
+    is_sortable = any(isinstance(block, Table) and block.is_sortable for block in blocks)
+    also = {"live.js": is_sortable or page.live, "budgets.js": page.control is not None}
+    return ["report.js", *(name for name, wanted in also.items() if wanted)]
 
 
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
@@ -156,11 +167,16 @@ def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None
     write_text(build_page(page), path, overwrite=overwrite)
 
 
-def render(template: Template, figures: dict[str, Figure], control: Control | None = None, **parts: object) -> str:
-    """Fill in a template; scripts are in the page only where there is something to draw, or to try."""
-    plotly_js = read_plotly_js() if figures else ""
-    scripts = ["report.js"] if figures else []
-    scripts += ["budgets.js"] if figures and control is not None else []
+def render(
+    template: Template,
+    figures: dict[str, Figure],
+    control: Control | None = None,
+    *,
+    scripts: Sequence[str],
+    **parts: object,
+) -> str:
+    """Fill in a template, with those of the package's scripts that are named."""
+    plotly_js = read_plotly_js() if scripts else ""
     texts = [_read_part(name) for name in scripts]
     return template.render(
         **parts,

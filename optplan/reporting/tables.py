@@ -82,6 +82,7 @@ class Table:
     rows: Sequence[Row | Sequence[Content]]
     num_keys: int = 1
     rest: str = ""  #: What is left out.
+    is_sortable: bool = False  #: Whether readers of a page may sort its rows; a long one gets a bar of its own.
 
     @property
     def set_rows(self) -> list[Row]:

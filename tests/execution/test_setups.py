@@ -10,7 +10,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import DataError, UsageError
-from optplan.execution.cli.searches import build_run_page
+from optplan.execution.cli.searches import KIND
 from optplan.execution.outcomes import RunOutcome
 from optplan.execution.records import encode
 from optplan.execution.running import run
@@ -84,7 +84,9 @@ def test_secrets_of_the_environment_are_written_nowhere(
     outcome = run_here(plan, tmp_path / "run", setup={"commands": commands}, listener=listen)
     assert outcome.code == 0, "the command has seen the variable"
     write_json(plan, tmp_path / "run" / "plan.json")
-    (tmp_path / "run" / "page.html").write_text(build_page(build_run_page(outcome)), encoding="utf-8")
+    (tmp_path / "run" / "page.html").write_text(
+        build_page(KIND.build_page(KIND.look(tmp_path / "run"))), encoding="utf-8"
+    )
     (tmp_path / "run" / "events.jsonl").write_text("\n".join(events), encoding="utf-8")
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert any(path.name == "journal.sqlite" for path in files)

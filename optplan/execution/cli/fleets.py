@@ -26,7 +26,7 @@ from optplan.execution.records import (
 )
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.formulations.srift.study.replanning import name_vms
-from optplan.reporting.pages import Definitions, Page, Section
+from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_usd
 from optplan.reporting.tables import fact_table
 
@@ -65,8 +65,14 @@ class _Fleets(RunKind):
         title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
         lead = _VIRTUAL if outcome.virtual else outcome.why
         kind = "bad" if outcome.code else _BADGES[outcome.status]
-        facts = [Section("facts", "The run", [Definitions(_list_facts(outcome))])]
-        return Page("", title, lead, outcome.status, kind, sections=facts, window_title="fleet")
+        cards = [
+            Card("time", format_seconds(outcome.time_s), "on the virtual clock" if outcome.virtual else ""),
+            Card("cost", format_usd(outcome.cost_usd)),
+            Card("VMs lost", f"{sum(outcome.lost.values()):,}", name_vms(outcome.lost)),
+        ]
+        sections = told.tell_history(Section("facts", "The run", [Definitions(_list_facts(outcome))]))
+        page = Page(told.name, title, lead, outcome.status, kind, told.list_warnings(), cards, sections)
+        return page._replace(window_title="fleet")
 
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
         """Ask the process that follows a fleet to pause: its VMs go on."""

@@ -10,22 +10,26 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
+from optplan.execution.journal import COUNT
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.cli.run_view import RunView, Teller
+    from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
     from optplan.execution.outcomes import Outcome
+    from optplan.execution.records import Record
     from optplan.execution.runs import Run
     from optplan.reporting.faces import Face
-    from optplan.reporting.pages import Page
+    from optplan.reporting.pages import Page, Section
     from optplan.reporting.style import Figure
 
 #: By kind of what a folder holds, who knows it.
@@ -34,6 +38,7 @@ _KINDS = {
     "stream": "optplan.execution.cli.streams:KIND",
     "fleet": "optplan.execution.cli.fleets:KIND",
     "service": "optplan.execution.cli.services",
+    "export": "optplan.execution.cli.exported",
 }
 #: Lines at the end of what is shown of a run, on the whole of it, that are kept where that is cut.
 _LAST_LINES = 13
@@ -49,6 +54,18 @@ class Told(NamedTuple):
 
     outcome: Any
     name: str = ""
+    history: History | None = None  #: How a run went; None where nobody asked.
+    torn: str = ""  #: What is wrong with its journal.
+
+    def tell_history(self, *own: Section) -> list[Section]:
+        """Tell how a run went, where that is known, with sections of its kind's own before what happened."""
+        from optplan.execution.cli.run_page import tell_history
+
+        return [*own] if self.history is None else tell_history(self.history, own)
+
+    def list_warnings(self) -> list[str]:
+        """Say what readers of its page have to know first."""
+        return [f"{self.torn}. What follows is what can still be read."] if self.torn else []
 
 
 class RunKind(ABC):
@@ -58,6 +75,8 @@ class RunKind(ABC):
     NAME: ClassVar[str]
     #: Parameters of ``optplan run PLAN`` that fill no field of its options.
     OWN: ClassVar[frozenset[str]] = frozenset()
+    #: What its runs have besides plan and options where nobody cares.
+    NOTHING: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -75,6 +94,10 @@ class RunKind(ABC):
     def build_page(self, told: Told) -> Page:
         """Build the page of a run."""
 
+    def draw(self, outcome: Any) -> Figure:  # noqa: ANN401 - of its kind
+        """Draw what became of a run, where that alone says enough."""
+        raise UnsupportedError(f"there is no picture of the run of a {outcome.kind}")
+
     @property
     def OPTIONS(self) -> frozenset[str]:  # noqa: N802 - as modules have it
         """Parameters of ``optplan run PLAN`` that it takes."""
@@ -85,14 +108,22 @@ class RunKind(ABC):
         """Parameters of ``optplan run --resume`` that it takes."""
         return self._list_parameters() | {"abort", "events", "report"}
 
-    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None) -> Told:
-        """Follow a plan to its end, and write what happens into a file."""
+    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None, *, seen: bool = False) -> Told:
+        """Follow a plan to its end, and write what happens into a file; with ``seen``, say how it went for a page."""
         from optplan.execution.cli.run_view import listening
+        from optplan.execution.runs import type_of
 
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
-        fields = _fill(given, plan)
-        with listening(events, self.telling(plan, fields, None)) as listener:
-            return Told(self.begin(plan, own, listener, fields), plan.instance_name)
+        fields, out = _fill(given, plan), own.get("out")
+        kept: list[Record] = []
+        keep = kept.append if seen and out is None else None  # without a folder nothing is written down
+        with listening(events, self.telling(plan, fields, None), keep) as listener:
+            outcome = self.begin(plan, own, listener, fields)
+        if seen and out is not None:
+            return self.look(Path(out))
+        kind = type_of(self.KIND)
+        history = self._gather(kind(plan, kind.options_type(**fields), self.NOTHING), kept) if seen else None
+        return Told(outcome, plan.instance_name, history)
 
     def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
         """Go on with the run in a folder, as :meth:`follow` does."""
@@ -110,6 +141,34 @@ class RunKind(ABC):
 
         run = read_run(folder)
         return Told(run.describe(), run.plan.instance_name)
+
+    def look(self, folder: Path) -> Told:
+        """Read how the run in a folder went, for its page: of a damaged journal, what can be read."""
+        from optplan.execution.journal import Journal
+        from optplan.execution.runs import type_of
+
+        with Journal(folder, writable=False, salvaged=True) as journal:
+            run = type_of(self.KIND).open(journal)
+            history = self._gather(run, run.past)
+            return Told(run.describe(), run.plan.instance_name, history, journal.torn)
+
+    def stamp(self, folder: Path) -> str:
+        """Return what changes whenever a record is written."""
+        count = folder / COUNT
+        return count.read_text("ascii") if count.is_file() else ""
+
+    def say_follower(self, told: Told, folder: Path, process: int | None) -> str:
+        """Say who follows a run, and what to do where nobody does."""
+        if process is not None:
+            return f"followed by process {process}"
+        if told.outcome.status == "ended":
+            return "it has ended"
+        return f"nobody follows it{name_held(told.outcome, folder)}; `optplan run --resume {folder}` goes on"
+
+    def _gather(self, run: Run[Any, Any, Any, Any], records: Sequence[Record]) -> History:
+        from optplan.execution.history import gather
+
+        return gather(run, records, self.telling(run.plan, run.options.to_json_data(), None).tell)
 
     def list_logs(self, folder: Path) -> dict[str, Path]:
         """Return what trials, jobs and the ranks of fleets wrote, by their names, and what the user's command said."""
@@ -137,20 +196,11 @@ class RunKind(ABC):
 
 
 def face_of(outcome: Outcome) -> Face:
-    """Show what became of a run as commands do; the picture is the first of its page."""
+    """Show what became of a run as commands do, with the picture of its kind."""
     from optplan.reporting.faces import Face
-    from optplan.reporting.pages import Charts
 
     kind = _run_kind(outcome.kind)
-
-    def draw() -> Figure:
-        blocks = (block for section in kind.build_page(Told(outcome)).sections for block in section.blocks)
-        drawn = next((block.figures[0][1] for block in blocks if isinstance(block, Charts)), None)
-        if drawn is None:
-            raise UnsupportedError(f"there is no picture of the run of a {outcome.kind}")
-        return drawn
-
-    return Face(kind.present(outcome), draw, f"run of a {outcome.kind}", last=_LAST_LINES)
+    return Face(kind.present(outcome), lambda: kind.draw(outcome), f"run of a {outcome.kind}", last=_LAST_LINES)
 
 
 def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:
@@ -168,12 +218,15 @@ def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:
 
 
 def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
-    """Return the kind of what is in a folder: of a run, or the module of services, which has the same names."""
+    """Return the kind of what is in a folder: of a run, or the module of services or exports, with the same names."""
+    from optplan.execution.exports.folder import MANIFEST
     from optplan.execution.journal import read_kind
     from optplan.execution.serving.store import is_begun
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no run is there; give the folder that --out named")
+    if (folder / MANIFEST).is_file():
+        return resolve_name(_KINDS["export"])
     return resolve_name(_KINDS["service" if is_begun(folder) else read_kind(folder)])
 
 

@@ -13,7 +13,7 @@ from optplan.cli.console import note, print_either, print_json
 from optplan.cli.options import DIR
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.cli.kinds import find_process, kind_of_folder, name_held
+from optplan.execution.cli.kinds import find_process, kind_of_folder
 
 if TYPE_CHECKING:
     from optplan.execution.outcomes import RunOutcome
@@ -27,27 +27,50 @@ _GOES_ON = 1
 
 @click.command(
     cls=Command,
-    short_help="Show how a run or a service stands, or several runs beside one another.",
-    examples=("optplan status runs/first", "optplan status runs/elastic runs/static", "optplan status state --json"),
+    short_help="Show how a run, an export or a service stands, or several runs beside one another.",
+    examples=(
+        "optplan status runs/first",
+        "optplan status runs/elastic runs/static",
+        "optplan status runs/first --serve",
+    ),
 )
 @click.argument("folders", metavar="DIR...", type=DIR, nargs=-1, required=True)
-def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
+@click.option(
+    "--serve", is_flag=True, help="Serve its page on this machine; it follows what it shows.", show_default=False
+)
+def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
     """Show how what is in a folder stands, whether or not it is being followed.
 
-    That is a run of a search, a stream or a fleet, or the state of `optplan serve`; or several runs of searches, each
-    as planned and as it went. `optplan report DIR` makes a page of it.
+    That is a run of a search, a stream or a fleet, an export, or the state of `optplan serve`; or several runs of
+    searches, each as planned and as it went. `optplan report DIR` makes a page of it; with --serve it is one that
+    follows the run, until Ctrl-C, at an address that only this machine reaches.
     """
     outputs = Outputs({}, force=False, as_json=as_json)
+    if serve and len(folders) > 1:
+        raise UsageError("--serve: serves the page of one folder; give one, or write `optplan report DIR DIR`")
     if len(folders) > 1:
         _compare(folders, outputs)
         return 0
     kind, process = kind_of_folder(folders[0]), find_process(folders[0])
-    outcome = kind.read(folders[0]).outcome
-    said = []
-    if kind.RESUMED:  # a service says itself whether it runs
-        follower = "it has ended" if outcome.status == "ended" else f"nobody follows it{name_held(outcome, folders[0])}"
-        said = [f"{folders[0]}: {follower if process is None else f'followed by process {process}'}"]
-    outputs.answer(outcome, lambda: [*said, *kind.present(outcome)])
+    if serve:
+        return _serve(folders[0], outputs)
+    told = kind.read(folders[0])
+    # A service or an export says itself whether it runs.
+    said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"] if kind.RESUMED else []
+    outputs.answer(told.outcome, lambda: [*said, *kind.present(told.outcome)])
+    return 0
+
+
+def _serve(folder: Path, outputs: Outputs) -> int:
+    """Serve the page of a folder until Ctrl-C."""
+    from optplan.execution.cli.live import serve_page
+
+    def tell(address: str) -> None:
+        if outputs.as_json:
+            print_json({"address": address})
+        note(f"serving the page of {folder} at {address} until Ctrl-C")
+
+    serve_page(folder, tell)
     return 0
 
 
@@ -58,7 +81,7 @@ def build_pages(folders: Sequence[Path]) -> Page:
 
         return build_comparison_page(_read_searches(folders))
     kind = kind_of_folder(folders[0])
-    page: Page = kind.build_page(kind.read(folders[0]))
+    page: Page = kind.build_page(kind.look(folders[0]))
     return page
 
 

@@ -15,6 +15,7 @@ from optplan.errors import OutputError, show_text
 from optplan.execution.cluster import spent_usd
 from optplan.execution.records import (
     Began,
+    MetricsShown,
     NodeChanged,
     Noted,
     OperationEnded,
@@ -127,8 +128,12 @@ class RunView:
 
 
 @contextmanager
-def listening(events: Path | None, teller: Teller | RunView) -> Iterator[Callable[[Record], None]]:
+def listening(
+    events: Path | None, teller: Teller | RunView, see: Callable[[Record], None] | None = None
+) -> Iterator[Callable[[Record], None]]:
     """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
+
+    ``see`` is told what would be written down.
 
     On a terminal the last line of a search changes with every record.
     """
@@ -142,9 +147,11 @@ def listening(events: Path | None, teller: Teller | RunView) -> Iterator[Callabl
             status = held.enter_context(Console(stderr=True).status("starting"))
 
         def listen(record: Record) -> None:
-            if file is not None:
+            if file is not None and not isinstance(record, MetricsShown):  # each was written when it came
                 file.write(encode(record) + "\n")
                 file.flush()
+            if see is not None and not isinstance(record, Progressed):
+                see(record)
             for text in teller.tell(record):
                 note(text)
             if line is not None and status is not None:

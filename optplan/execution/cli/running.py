@@ -240,7 +240,8 @@ def run(
             raise UsageError("--resume: PLAN cannot be given as well; the run has its own")
         found = kind_of_folder(resumed)
         refuse_but("resumed", *found.RESUMED, why=f"cannot be given with --resume; {resumed} is of {found.NAME}")
-        return _finish(found, found.resume(resumed, given, outputs.path("--events")), outputs)
+        told = found.resume(resumed, given, outputs.path("--events"))
+        return _finish(found, found.look(resumed) if "--report" in outputs else told, outputs)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     if "abort" in given:
@@ -254,7 +255,8 @@ def run(
                 f"JOBS: {jobs} is given, and {plan} is a plan of {kind.NAME}, which has its own; leave it out"
             )
         given["jobs"] = jobs
-    return _finish(kind, kind.follow(followed, given, outputs.path("--events")), outputs)
+    told = kind.follow(followed, given, outputs.path("--events"), seen="--report" in outputs)
+    return _finish(kind, told, outputs)
 
 
 def _finish(kind: RunKind, told: Told, outputs: Outputs) -> int:

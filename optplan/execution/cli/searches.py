@@ -64,7 +64,10 @@ class _Searches(RunKind):
         return [*([clock] if clock else []), segment_table(outcome), "", outcome_table(outcome)]
 
     def build_page(self, told: Told) -> Page:
-        return build_run_page(told.outcome, name=told.name)
+        return build_run_page(told)
+
+    def draw(self, outcome: RunOutcome) -> Figure:
+        return draw_run(outcome.segments, end_s=outcome.time_s, actual=_name_rows(outcome)[0])
 
 
 def describe_clock(outcome: RunOutcome) -> str:
@@ -130,8 +133,9 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
     return fact_table(facts)
 
 
-def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
-    """Build the page of a run: its winner, and what was planned beside what happened."""
+def build_run_page(told: Told) -> Page:
+    """Build the page of a run: its winner, how it went, and what was planned beside what happened."""
+    outcome, name = told.outcome, told.name
     best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
     badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
     title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
@@ -147,16 +151,16 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
         Card("cost", _usd(outcome.cost_usd), notes[1]),
         Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
     ]
-    sections = [Section("segments", _name_rows(outcome)[1], _compare_segments(outcome))]
+    if best is not None and best.configuration:
+        title += f" ({_list_configuration(best)})"
+    own = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
     if best is not None:
         heading = "The winner" if is_winner else "Best so far"
-        sections.insert(0, Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
-    events = _list_events(outcome)
-    if events:
-        sections.append(Section("notes", "What else happened", [Items(events)]))
+        own.append(Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
+    sections = told.tell_history(*own)
     said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
     window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
-    return Page(name, title, said, badge, kind, (), cards, sections, window_title=window_title)
+    return Page(name, title, said, badge, kind, told.list_warnings(), cards, sections, window_title=window_title)
 
 
 def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
@@ -220,10 +224,15 @@ def _list_winner(what: str, winner: Winner) -> list[tuple[str, str]]:
     shown = NOTHING if winner.metric is None else f"{winner.metric:.6g}"
     facts = [(what, f"{winner.trial}, {shown} after {winner.iterations:,} iterations")]
     if winner.configuration:
-        facts.append(("configuration", ", ".join(f"{name}={value}" for name, value in winner.configuration.items())))
+        facts.append(("configuration", _list_configuration(winner)))
     if winner.checkpoint is not None:
         facts.append(("checkpoint", winner.checkpoint))
     return facts
+
+
+def _list_configuration(winner: Winner) -> str:
+    shown = {name: f"{v:.6g}" if isinstance(v, float) else v for name, v in winner.configuration.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
 def _compare(actual: str, planned: str) -> str:

@@ -38,6 +38,15 @@ def read(folder: Path) -> Told:
     return Told(stands)
 
 
+#: Its page shows how it stands.
+look = read
+
+
+def stamp(folder: Path) -> str:
+    """Refuse: it serves a page itself."""
+    raise UsageError(f"--serve: a service has a page of its own; `optplan status {folder}` says at which address")
+
+
 def present(stands: dict[str, Any]) -> list[Shown]:
     """Show how a service stands."""
     from optplan.reporting.tables import fact_table

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
@@ -14,7 +15,7 @@ from optplan.execution.streams.running import run_stream
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance
-from optplan.reporting.pages import Definitions, Page, Section
+from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.tables import Column, Table, fact_table, numbers
 
@@ -39,6 +40,7 @@ class _Streams(RunKind):
     KIND = "stream"
     NAME = "a stream of jobs"
     OWN = frozenset({"jobs", "learn", "truth"})
+    NOTHING: ClassVar[Mapping[str, Any]] = {"jobs": [], "instance": None, "truth": None}
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> StreamOutcome:
         if "jobs" not in own:
@@ -61,11 +63,17 @@ class _Streams(RunKind):
         title = f"{len(outcome.classes):,} classes of jobs: {outcome.status}"
         lead = _VIRTUAL if outcome.virtual else ""
         badge = _BADGES.get(outcome.code, (outcome.status, "fair"))
-        sections = [
+        cards = [
+            Card("mean completion time", _seconds(outcome.actual_jct_s), f"planned: {_seconds(outcome.planned_jct_s)}"),
+            Card("GPU-hours of nodes", _hours(outcome.node_gpu_hours), f"held by jobs: {_hours(outcome.gpu_hours)}"),
+            Card("jobs", f"{sum(one.jobs for one in outcome.classes):,}", _count_done(outcome)),
+        ]
+        sections = told.tell_history(
             Section("classes", "Classes of jobs", [_make_table(outcome)]),
             Section("facts", "The whole stream", [Definitions(_list_facts(outcome))]),
-        ]
-        return Page("", title, lead, *badge, sections=sections, window_title="stream of jobs")
+        )
+        warnings = told.list_warnings()
+        return Page(told.name, title, lead, *badge, warnings, cards, sections, window_title="stream of jobs")
 
 
 def _describe(record: Record) -> str:
@@ -109,6 +117,11 @@ def _list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
     ]
     facts += [("arrivals", outcome.drift)] if outcome.drift else []
     return [*facts, *((f"given up: {name}", why) for name, why in outcome.dropped.items())]
+
+
+def _count_done(outcome: StreamOutcome) -> str:
+    done, dropped = sum(one.completed for one in outcome.classes), len(outcome.dropped)
+    return f"done: {done:,}" + (f"; given up: {dropped:,}" if dropped else "")
 
 
 def _say_starting(outcome: StreamOutcome) -> str:

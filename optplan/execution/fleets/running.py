@@ -124,7 +124,8 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
         if self.course is not None:
             raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
-    def _make_state(self) -> FleetState:
+    def make_state(self) -> FleetState:
+        """Return the state before the first record."""
         return FleetState(self.plan, SriftInstance.parse(self.plan.instance, path="plan.instance"))
 
     def _make_driver(self, executor: Executor, listener: Listener | None) -> Monitor:

@@ -46,13 +46,17 @@ Expander = Callable[[Mapping[str, int]], None]
 
 @dataclass(frozen=True)
 class StreamTerms:
-    """What holds for a whole stream: rules, epochs by class, how long jobs are expected to go on, retries and grace."""
+    """What holds for a whole stream: rules, epochs by class, how long jobs are expected to go on, retries and grace.
+
+    ``metric`` is whose curve is written down; without one it is the first number that a job shows.
+    """
 
     rules: Rules
     epochs: Mapping[str, int]
     remaining: RemainingTimes | None = None
     retries: int = 2
     grace_s: float = 30.0
+    metric: str = ""
 
 
 class StreamDriver(Loop[StreamState]):
@@ -73,7 +77,7 @@ class StreamDriver(Loop[StreamState]):
         journal: Journal | None = None,
         listener: Listener | None = None,
     ) -> None:
-        super().__init__(state, executor, terms.grace_s, journal, listener)
+        super().__init__(state, executor, terms.grace_s, journal, listener, metric=terms.metric)
         self._terms = terms
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner, self._expander = learner, expander

@@ -160,7 +160,8 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         every_s = None if self._instance is None else options.terms.every_s
         _require_an_end(self._jobs, self._truth, self.plan, every_s)
 
-    def _make_state(self) -> StreamState:
+    def make_state(self) -> StreamState:
+        """Return the state before the first record."""
         return StreamState(WidthTable.from_plan(self.plan), RemainingTimes(self.plan))
 
     def describe(self) -> StreamOutcome:
@@ -176,6 +177,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             remaining=self.state.remaining,
             retries=options.retries,
             grace_s=options.grace_s,
+            metric=options.metric or "",
         )
         own: dict[str, Any] = {"learner": self._make_reporter(), "expander": self._make_expander()}
         return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)

@@ -4,7 +4,8 @@
    opens everything and fits it to the paper while printing. Other scripts of the page change `charts.figures`, and
    have them drawn again. */
 const charts = (function () {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const read = (page) => JSON.parse(page.getElementById("figures").textContent);
+  let figures = read(document);
   const drawn = new Set();
   const place = (id) => document.getElementById(id);
 
@@ -64,5 +65,16 @@ const charts = (function () {
     fit(null);
   });
 
-  return { figures, ready, redraw: (id) => drawn.has(id) && draw(id) };
+  return {
+    get figures() {
+      return figures;
+    },
+    ready,
+    redraw: (id) => drawn.has(id) && draw(id),
+    /* Draws the figures of another page, whose places have taken those of this one. */
+    take(page) {
+      figures = read(page);
+      list(document).forEach(draw);
+    },
+  };
 })();

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.contracts import Plan
+from optplan.execution.cli.kinds import Told
 from optplan.execution.cli.searches import (
+    KIND,
     build_comparison_page,
     build_run_page,
     comparison_table,
@@ -41,11 +43,12 @@ def plan_of(name: str, solver: str = "auto") -> Plan:
 def test_a_browser_shows_the_page(name: str, width: int, visit: Visitor, tmp_path: Path) -> None:
     """Of searches of both kinds and of a fleet; nothing lies on anything else, and nothing is loaded."""
     plan = plan_of(name, "published-seer" if name.startswith("seer") else "auto")
-    visited = visit(build_page(build_run_page(run(plan), name=name)), tmp_path, width)
+    run(plan, out=tmp_path / "run")
+    visited = visit(build_page(KIND.build_page(KIND.look(tmp_path / "run"))), tmp_path, width)
     assert visited.complaints == []
     assert visited.list_collisions() == []
     assert visited.list_narrow_cells("segments") == []
-    assert all(points == len(plan.segments) for points in visited.drawn_points()["chart-segments-1"])
+    assert visited.drawn_points().keys() == {"chart-places-1", "chart-use-1", "chart-use-2"}
     assert visited.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -61,20 +64,20 @@ def test_bars_are_when_segments_were_planned_and_when_they_went_on() -> None:
 def test_the_page_says_why_a_run_stopped() -> None:
     """And shows the best so far, as there is no winner; on a virtual clock it says that first."""
     outcome = run(plan_of("rubberband-two-stages"), QUADRATIC, space=RATES, budget_usd=0.2)
-    page = build_run_page(outcome, name="textbook")
+    page = build_run_page(Told(outcome, "textbook"))
     assert page.title.startswith("Virtual run: best so far: b1-s1-trials-0002 with ")
     assert (page.badge, page.lead.endswith("the budget is $0.20")) == ("paused", True)
-    assert [section.heading for section in page.sections] == ["Best so far", "As planned"]
-    page = build_run_page(outcome.replace(virtual=False), name="textbook")
+    assert [section.heading for section in page.sections] == ["As planned", "Best so far"]
+    page = build_run_page(Told(outcome.replace(virtual=False), "textbook"))
     assert page.title.startswith("Best so far: b1-s1-trials-0002 with ")
-    assert [section.heading for section in page.sections] == ["Best so far", "Planned against actual"]
+    assert [section.heading for section in page.sections] == ["Planned against actual", "Best so far"]
 
 
 def test_a_virtual_run_says_so_first() -> None:
     """Title, first words and the window's name; nothing is compared where the clock showed what the plan says."""
     plan = plan_of("rubberband-two-stages")
     outcome = run(plan)
-    page = build_run_page(outcome, name="textbook")
+    page = build_run_page(Told(outcome, "textbook"))
     assert (page.title, page.window_title) == ("Virtual run: nothing was trained", "virtual run of textbook")
     assert page.lead == "virtual run: nothing was trained; times and costs are those that the plan expects"
     assert [card.note for card in page.cards] == ["on the virtual clock", "on the virtual clock", ""]

@@ -1,0 +1,147 @@
+"""Exports, looked at from outside: what their jobs have begun, ended and shown, from the files that these leave."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optplan.contracts.conditions import Mode
+from optplan.errors import UsageError
+from optplan.execution.cli.kinds import Told
+from optplan.execution.exports.promotion import Exported, read_export
+from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
+from optplan.execution.scheduler import read_metric
+from optplan.execution.state import NodeState
+from optplan.reporting.pages import Definitions, Page, Section
+from optplan.reporting.phrases import NOTHING
+from optplan.reporting.tables import fact_table
+
+if TYPE_CHECKING:
+    from optplan.cli.console import Shown
+
+NAME = "an export"
+RESUMED: tuple[str, ...] = ()
+
+
+def resume(folder: Path, *_: object) -> Told:
+    """Refuse: its scheduler goes on with it."""
+    raise UsageError(f"--resume: {folder} is an export's; `optplan submit {folder}` runs what has not ended")
+
+
+def look(folder: Path) -> Told:
+    """Read how an export stands, and how it went so far."""
+    exported, file = read_export(folder), folder / "winner.json"
+    winner = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    history = _gather(exported, winner.get("trial"))
+    states = [each.state for each in history.members]
+    facts = {"target": exported.manifest["target"], "plan": exported.manifest["plan_id"][:12], "begun": len(states)}
+    facts |= {"running": states.count(RUNNING), "winner": winner.get("trial"), "metric": winner.get("metric")}
+    return Told(facts, exported.outline.plan.instance_name, history)
+
+
+read = look
+
+
+def present(facts: dict[str, Any]) -> list[Shown]:
+    """Show how an export stands."""
+    return [fact_table(_list_facts(facts))]
+
+
+def build_page(told: Told) -> Page:
+    """Build the page of an export."""
+    facts = told.outcome
+    title = f"{facts['begun']:,} begun, {facts['running']:,} of them running"
+    if facts["winner"] is not None:
+        title = f"The winner is {facts['winner']} with {facts['metric']:.6g}"
+    badge = ("done", "good") if facts["winner"] is not None else ("running" if facts["running"] else "waiting", "fair")
+    own = Section("facts", "How it stands", [Definitions(_list_facts(facts))])
+    lead = f"Jobs of {facts['target']}, as files in the folder tell of them; which nodes they had, these do not say."
+    return Page(told.name, title, lead, *badge, sections=told.tell_history(own), window_title="export")
+
+
+def list_logs(folder: Path) -> dict[str, Path]:
+    """Return what jobs wrote, by their names, where that is in the folder."""
+    return {path.stem: path for path in sorted(folder.glob("logs/*.log"))}
+
+
+def stop(folder: Path, _: int | None) -> tuple[str, bool]:
+    """Refuse: its jobs are the scheduler's."""
+    return f"{folder}: its jobs are those of a scheduler; cancel them there", False
+
+
+def stamp(folder: Path) -> str:
+    """Return what changes whenever jobs have begun, ended or shown something."""
+    files = [each.stat() for each in [*folder.glob("trials/*/*-*"), *folder.glob("winner.json")]]
+    return f"{len(files)} {sum(each.st_size for each in files)}"
+
+
+def say_follower(told: Told, *_: object) -> str:
+    """Say who is at work."""
+    return f"its jobs are those of {told.outcome['target']}; {told.outcome['running']:,} run"
+
+
+def _gather(exported: Exported, winner: str | None) -> History:
+    """Gather what trials or jobs have done; each is its own node, as no file says where they were."""
+    outline, manifest = exported.outline, exported.manifest
+    configurations = {f"{number:04d}": each for number, each in enumerate(manifest["configurations"], start=1)}
+    found = {path.name: path for path in sorted(exported.folder.glob("trials/*")) if path.is_dir()}
+    begins = {name: {path.name: _read_time(path) for path in place.glob("began-*")} for name, place in found.items()}
+    origin_s = min((t for times in begins.values() for t in times.values()), default=0.0)
+    stays, members, nodes = list[Stay](), list[Seen](), list[NodeState]()
+    for name, place in found.items():
+        own, points = list[Stay](), list[Moment]()
+        for step in (each for each in outline.steps if f"began-{each.name}" in begins[name]):
+            ended, begin_s = place / f"ended-{step.name}", begins[name][f"began-{step.name}"] - origin_s
+            stay = Stay(name, step.name, {name: outline.whole_shape(step).gpus}, begin_s)
+            if ended.exists():
+                stay.end_s, stay.how = max(begin_s, ended.stat().st_mtime - origin_s), DONE
+            points += _read_curve(place / f"metrics-{step.name}.jsonl", manifest["metric"], step.done or 0)
+            own.append(stay)
+        if own:
+            state = WINNER if name == winner else _name_state(exported, own[-1])
+            done = max([int(point.t) for point in points], default=0)
+            members.append(Seen(name, state, configurations.get(name, {}), done, points, 0.0))
+            nodes.append(NodeState(len(nodes), name, name, name, "", own[0].begin_s, ready_s=own[0].begin_s))
+            nodes[-1].end_s = own[-1].end_s
+        stays += own
+    until_s = max((each.end_s or each.begin_s for each in stays), default=0.0)
+    for each in members:
+        held = (s for s in stays if s.member == each.name)
+        each.gpu_s = sum(((until_s if s.end_s is None else s.end_s) - s.begin_s) * s.place[s.member] for s in held)
+    sizes = {name: max(s.place[name] for s in stays if s.member == name) for name in (each.name for each in members)}
+    kind, is_most = "stream" if outline.kind == "stream" else "search", exported.mode is Mode.MAX
+    history = History(kind, until_s, manifest["metric"], is_most, False, nodes, sizes, members, stays)
+    history.forecasts += [(Moment(0.0, 0.0), foresee(outline.plan, until_s))] if stays else []
+    return history
+
+
+def _name_state(exported: Exported, last: Stay) -> str:
+    if last.end_s is None:
+        return RUNNING
+    later = [step.name for step in exported.outline.steps if last.label in step.after]
+    files = [exported.folder / "members" / f"{step}.txt" for step in later]
+    is_out = all(file.is_file() and last.member not in file.read_text("utf-8").split() for file in files)
+    return DONE if not later else OUT if is_out else WAITING
+
+
+def _read_time(path: Path) -> float:
+    text = path.read_text("utf-8").strip()
+    return float(text) if text.isdecimal() else path.stat().st_mtime  # a job writes it just now
+
+
+def _read_curve(path: Path, metric: str, done: int) -> Iterator[Moment]:
+    """Yield what a trial has shown in a step: a line of its file is an iteration; one that is no JSON is left out."""
+    for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), start=1):
+        try:
+            value = read_metric(json.loads(line).get(metric))
+        except (ValueError, AttributeError, RecursionError):
+            continue
+        if not math.isnan(value):
+            yield Moment(done + number, value)
+
+
+def _list_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, NOTHING if value is None else str(value)) for name, value in facts.items()]

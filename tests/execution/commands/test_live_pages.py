@@ -1,0 +1,151 @@
+"""``optplan status DIR --serve``: the page that follows a run, on loopback, for whoever knows its address."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from optplan.contracts import Plan
+from optplan.execution.cli import live
+from optplan.execution.journal import Journal
+from optplan.execution.locks import hold_lock
+from optplan.execution.records import Noted, Resumed
+from optplan.execution.running import run as run_search
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.conftest import Runner
+
+
+@pytest.fixture
+def search(plan_of: Callable[..., Plan], tmp_path: Path) -> Path:
+    """Return the folder of a search that is paused by its budget after the first of two stages."""
+    run_search(plan_of("rubberband-two-stages"), budget_usd=0.2, out=tmp_path / "search")
+    return tmp_path / "search"
+
+
+@pytest.fixture
+def address(search: Path) -> Iterator[str]:
+    """Return where the page of the search is served."""
+    told: list[str] = []
+    ready = threading.Event()
+    served: list[Any] = []
+    whole = live._Server.serve_forever
+
+    def serve(server: Any) -> None:  # noqa: ANN401 - of the module under test
+        served.append(server)
+        ready.set()
+        whole(server, 0.02)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live._Server, "serve_forever", serve)
+        thread = threading.Thread(target=live.serve_page, args=(search, told.append))
+        thread.start()
+        assert ready.wait(60.0)
+        yield told[0]
+        served[0].shutdown()
+        thread.join()
+
+
+def ask(address: str, name: str, **headers: str) -> tuple[int, str]:
+    """Ask for something beside the page; return the status and the text."""
+    host, token = address.split("/")[2:4]
+    connection = http.client.HTTPConnection(host, timeout=60)
+    connection.request("GET", f"/{token}/{name}", headers={name.replace("_", "-"): v for name, v in headers.items()})
+    answer = connection.getresponse()
+    found = answer.status, answer.read().decode()
+    connection.close()
+    return found
+
+
+def read_state(address: str) -> dict[str, Any]:
+    """Return the small thing that the page asks for again and again."""
+    state: dict[str, Any] = json.loads(ask(address, "state")[1])
+    return state
+
+
+def test_the_page_is_for_those_who_know_its_address(address: str) -> None:
+    """Another token, another name of the host, or another page's request: nothing is there; and nothing but GET."""
+    assert ask(address, "")[0] == 200
+    host, token = address.split("/")[2:4]
+    assert ask(f"http://{host}/{'x' * len(token)}/", "")[0] == 404
+    assert ask(f"http://{host}/", "")[0] == 404
+    assert ask(address, "", Host="evil.example")[0] == 404
+    assert ask(address, "state", Origin="http://evil.example")[0] == 404
+    assert ask(address, "state", Sec_Fetch_Site="cross-site")[0] == 404
+    connection = http.client.HTTPConnection(host, timeout=60)
+    connection.request("POST", f"/{token}/state", body="{}")
+    assert connection.getresponse().status == 501
+    connection.close()
+
+
+def test_a_state_changes_with_the_journal(address: str, search: Path) -> None:
+    """Another record, or another driver, is another version; where nobody follows, that is an alarm."""
+    first = read_state(address)
+    assert (first["alarm"], first["said"].startswith("nobody follows it")) == (True, True)
+    assert f"`optplan run --resume {search}` goes on" in first["said"]
+    assert read_state(address) == first
+    with Journal(search) as journal:
+        journal.commit([Resumed(200.0), Noted(200.0, "a note for readers")])
+        second = read_state(address)
+        assert (second["said"], second["alarm"]) == (f"followed by process {os.getpid()}", False)
+        assert second["version"] != first["version"]
+        page = ask(address, "page")[1]
+    assert "a note for readers" in page
+    assert len(ask(address, "")[1]) > len(page) + 4e5  # the library
+    (search / "journal.sqlite").unlink()
+    gone = read_state(address)
+    assert (gone["alarm"], "damaged" in gone["said"]) == (True, True)
+
+
+def wait_for(page: Page, holds: str) -> None:
+    """Wait until an expression holds; asked from outside, as the page's policy lets nothing be evaluated in it."""
+    until = time.monotonic() + 60.0
+    while not page.evaluate(holds):
+        assert time.monotonic() < until, holds
+        page.wait_for_timeout(50)
+
+
+def test_a_browser_follows_a_run(address: str, search: Path, browser: Browser) -> None:
+    """A note appears by itself, rows stay sorted, charts stay drawn; when the server is gone the page says so."""
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(address)
+    wait_for(page, "document.querySelectorAll('.chart .main-svg').length > 2")
+    page.locator("#members th button").first.click()
+    page.evaluate("document.querySelector('.chart').marked = true")
+    handle = hold_lock(search / "driver.lock", "busy")
+    wait_for(page, f"document.getElementById('live').textContent === 'followed by process {os.getpid()}'")
+    os.close(handle)
+    with Journal(search) as journal:
+        journal.commit([Noted(200.0, "a note for readers")])
+    wait_for(page, "document.body.textContent.includes('a note for readers')")
+    wait_for(page, "document.getElementById('live').classList.contains('warning')")
+    assert page.locator("#members th[aria-sort=ascending]").count() == 1
+    assert page.evaluate("document.querySelector('.chart').marked && !!document.querySelector('.chart .main-svg')")
+    assert complaints == []
+    page.route("**/state", lambda route: route.abort())
+    wait_for(page, "document.getElementById('live').textContent.includes('does not answer any more')")
+    page.close()
+
+
+def test_one_folder_is_served(run: Runner, search: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not two; not a service, which has a page; the address is printed, with --json on stdout."""
+    assert "--serve: serves the page of one folder" in run("status", search, search, "--serve").err
+    assert "no run is there" in run("status", tmp_path / "none", "--serve").err
+    monkeypatch.setattr(live._Server, "serve_forever", lambda _: None)
+    told = run("status", search, "--serve", "--json")
+    assert told.code == 0
+    assert told.data["address"].startswith("http://127.0.0.1:")
+    assert "until Ctrl-C" in run("status", search, "--serve").err
