@@ -7,7 +7,7 @@ charts.ready.then(function () {
   const tried = JSON.parse(at("tried").textContent);
   const { words, plans, bounds, classes } = tried;
   const [least, most] = [plans[0].used, Math.max(plans.at(-1).used, bounds.at(-1)[0])];
-  const EQUAL = 1e-9;
+  const EQUAL = 1e-9, MOST_RANGES = 23;
   const ways = [];
   const states = plans.map((plan) => [...Object.assign(ways, plan.ways)]);
 
@@ -123,12 +123,19 @@ charts.ready.then(function () {
     [...table.tBodies].forEach((body) => body.remove());
     found.forEach((way, number) => {
       const body = table.createTBody();
-      const rows = way.reduce((sum, [, on]) => sum + on.length, 0);
+      const lines = (on) => Math.min(on.length, MOST_RANGES + 1);
+      const rows = way.reduce((sum, [, on]) => sum + lines(on), 0);
       way.forEach(([part, on], turn) => on.forEach((_, place) => {
         const [first, last, gpus, type, seconds] = range(on, place);
+        if (place > MOST_RANGES) return;
         const row = body.insertRow();
         if (!turn && !place) row.append(cell("th", classes[number], "", rows));
-        if (shared && !place) row.append(cell("td", formats.share(part), "number", on.length));
+        if (shared && !place) row.append(cell("td", formats.share(part), "number", lines(on)));
+        if (place === MOST_RANGES) {
+          const rest = cell("td", `epochs ${first} to ${on.at(-1)[0]}: ${on.length - place} more ranges`, "rest");
+          rest.colSpan = 3;
+          return row.append(rest);
+        }
         row.append(cell("td", first === last ? `${first}` : `${first} to ${last}`, "number"));
         row.append(cell("td", `${formats.gpus(gpus)} ${tried.types[type] ?? ""}`.trim(), "strong number"));
         row.append(cell("td", formats.duration(seconds), "number"));
@@ -207,13 +214,16 @@ charts.ready.then(function () {
     const none = [at("plan"), at("widths"), cards];
     document.body.dataset.moved = "";
     none.forEach((part) => part && (part.hidden = !found));
-    const [badge, lead] = found ? sayProof(found.figures, proof) : ["no plan", fill(words.fewest, { budget: least })];
+    const known = found || budget < bounds[0][0] * (1 - EQUAL);
+    const [badge, lead] = found
+      ? sayProof(found.figures, proof)
+      : [known ? "no plan" : "not known here", fill(words.fewest, { budget: least })];
     const mark = at("lead").querySelector(".badge");
     mark.textContent = keep(badge);
     mark.className = `badge ${!found ? "bad" : badge.startsWith("proven") && !words.untried ? "good" : "fair"}`;
     at("lead").replaceChildren(mark, ` ${keep(`${lead} ${words.evidence}`)}`);
     const figures = { ...found?.figures, ...proof, ...given };
-    at("answer").textContent = document.title = fill(found ? words.title : words.none, figures);
+    at("answer").textContent = document.title = fill(found ? words.title : known ? words.none : words.unknown, figures);
     if (!found) return badge;
     const fifth = 1.2 * budget, next = prove(fifth).mixed;
     Object.assign(figures, { next, change: next / figures.objective - 1, gap: Math.max(0, 1 - proof.bound / figures.objective) });
@@ -260,7 +270,7 @@ charts.ready.then(function () {
 
   /* The budget that a link names, in the unit of the page or in that of its limits. */
   function follow() {
-    const named = /^#budget=([\d.,]+(?:e[+-]?\d+)?)(.*)$/i.exec(decodeURIComponent(location.hash));
+    const named = /^budget=([\d.,]+(?:e[+-]?\d+)?)(.*)$/i.exec(charts.named());
     if (!named) return false;
     const amount = Number(named[1].replaceAll(",", ""));
     const factor = { [tried.base]: tried.per, [tried.unit]: 1 }[named[2].trim().toLowerCase() || tried.unit];

@@ -45,7 +45,14 @@ const charts = (function () {
   }
 
   /* Browsers that do not open what a link leads into. */
-  const reveal = () => place(decodeURIComponent(location.hash.slice(1)))?.closest("details")?.setAttribute("open", "");
+  function named() {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return "";
+    }
+  }
+  const reveal = () => place(named())?.closest("details")?.setAttribute("open", "");
   window.addEventListener("hashchange", reveal);
   reveal();
 
@@ -64,5 +71,5 @@ const charts = (function () {
     fit(null);
   });
 
-  return { figures, ready, redraw: (id) => drawn.has(id) && draw(id) };
+  return { figures, named, ready, redraw: (id) => drawn.has(id) && draw(id) };
 })();
