@@ -7,7 +7,7 @@ charts.ready.then(function () {
   const tried = JSON.parse(at("tried").textContent);
   const { words, plans, bounds, classes } = tried;
   const [least, most] = [plans[0].used, Math.max(plans.at(-1).used, bounds.at(-1)[0])];
-  const EQUAL = 1e-9, MOST_RANGES = 23;
+  const EQUAL = 1e-9;
   const ways = [];
   const states = plans.map((plan) => [...Object.assign(ways, plan.ways)]);
 
@@ -123,19 +123,12 @@ charts.ready.then(function () {
     [...table.tBodies].forEach((body) => body.remove());
     found.forEach((way, number) => {
       const body = table.createTBody();
-      const lines = (on) => Math.min(on.length, MOST_RANGES + 1);
-      const rows = way.reduce((sum, [, on]) => sum + lines(on), 0);
+      const rows = way.reduce((sum, [, on]) => sum + on.length, 0);
       way.forEach(([part, on], turn) => on.forEach((_, place) => {
         const [first, last, gpus, type, seconds] = range(on, place);
-        if (place > MOST_RANGES) return;
         const row = body.insertRow();
         if (!turn && !place) row.append(cell("th", classes[number], "", rows));
-        if (shared && !place) row.append(cell("td", formats.share(part), "number", lines(on)));
-        if (place === MOST_RANGES) {
-          const rest = cell("td", `epochs ${first} to ${on.at(-1)[0]}: ${on.length - place} more ranges`, "rest");
-          rest.colSpan = 3;
-          return row.append(rest);
-        }
+        if (shared && !place) row.append(cell("td", formats.share(part), "number", on.length));
         row.append(cell("td", first === last ? `${first}` : `${first} to ${last}`, "number"));
         row.append(cell("td", `${formats.gpus(gpus)} ${tried.types[type] ?? ""}`.trim(), "strong number"));
         row.append(cell("td", formats.duration(seconds), "number"));
