@@ -185,6 +185,7 @@ def _write_words(instance: BoaInstance, result: Result[Solution]) -> dict[str, A
         "limits": limits,
         "title": phrases.say_mean(instance, limits, "{objective:duration}"),
         "none": f"No plan keeps to {limits}.",
+        "unknown": f"This page has no plan for {limits}.",
         "amount": phrases.frame_amount(instance),
         "cards": [list(card) for card in (*frame_cards(instance, result.measures), price, frame_bound(), frame_more())],
         "least": others[0].note,

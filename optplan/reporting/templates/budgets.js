@@ -200,13 +200,16 @@ charts.ready.then(function () {
     const none = [at("plan"), at("widths"), cards];
     document.body.dataset.moved = "";
     none.forEach((part) => part && (part.hidden = !found));
-    const [badge, lead] = found ? sayProof(found.figures, proof) : ["no plan", fill(words.fewest, { budget: least })];
+    const known = found || budget < bounds[0][0] * (1 - EQUAL);
+    const [badge, lead] = found
+      ? sayProof(found.figures, proof)
+      : [known ? "no plan" : "not known here", fill(words.fewest, { budget: least })];
     const mark = at("lead").querySelector(".badge");
     mark.textContent = keep(badge);
     mark.className = `badge ${!found ? "bad" : badge.startsWith("proven") && !words.untried ? "good" : "fair"}`;
     at("lead").replaceChildren(mark, ` ${keep(`${lead} ${words.evidence}`)}`);
     const figures = { ...found?.figures, ...proof, ...given };
-    at("answer").textContent = document.title = fill(found ? words.title : words.none, figures);
+    at("answer").textContent = document.title = fill(found ? words.title : known ? words.none : words.unknown, figures);
     if (!found) return badge;
     const fifth = 1.2 * budget, next = prove(fifth).mixed;
     Object.assign(figures, { next, change: next / figures.objective - 1, gap: Math.max(0, 1 - proof.bound / figures.objective) });
@@ -253,7 +256,7 @@ charts.ready.then(function () {
 
   /* The budget that a link names, in the unit of the page or in that of its limits. */
   function follow() {
-    const named = /^#budget=([\d.,]+(?:e[+-]?\d+)?)(.*)$/i.exec(decodeURIComponent(location.hash));
+    const named = /^budget=([\d.,]+(?:e[+-]?\d+)?)(.*)$/i.exec(charts.named());
     if (!named) return false;
     const amount = Number(named[1].replaceAll(",", ""));
     const factor = { [tried.base]: tried.per, [tried.unit]: 1 }[named[2].trim().toLowerCase() || tried.unit];

@@ -46,7 +46,14 @@ const charts = (function () {
   }
 
   /* Browsers that do not open what a link leads into. */
-  const reveal = () => place(decodeURIComponent(location.hash.slice(1)))?.closest("details")?.setAttribute("open", "");
+  function named() {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return "";
+    }
+  }
+  const reveal = () => place(named())?.closest("details")?.setAttribute("open", "");
   window.addEventListener("hashchange", reveal);
   reveal();
 
@@ -69,6 +76,7 @@ const charts = (function () {
     get figures() {
       return figures;
     },
+    named,
     ready,
     redraw: (id) => drawn.has(id) && draw(id),
     /* Draws the figures of another page, whose places have taken those of this one. */

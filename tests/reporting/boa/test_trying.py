@@ -22,6 +22,8 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
+from optplan.reporting.pages import build_page
+from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside
 from optplan.reporting.reports import build_report
 
@@ -45,6 +47,11 @@ READ = """() => {
 def write(instance: BoaInstance, result: Result[Solution], line: Frontier | None) -> str:
     """Write a page."""
     return build_report(instance, result, Beside(background=line))
+
+
+def read_answer(opened: Visit) -> str:
+    """Return the headline."""
+    return opened.page.locator("h1").inner_text().replace("\u00a0", " ")
 
 
 def read_color(color: str) -> list[int]:
@@ -173,12 +180,12 @@ def test_the_keyboard_moves_the_page(opened: Visit) -> None:
     page.locator("#try-range").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#try-number").input_value() == "121"
-    assert page.locator("h1").inner_text().replace("\u00a0", " ").startswith("With 121 GPUs on average, jobs finish in")
+    assert read_answer(opened).startswith("With 121 GPUs on average, jobs finish in")
     assert page.locator("#try-range").get_attribute("aria-valuetext") == page.locator("#try-says").inner_text()
     page.keyboard.press("Tab")
     page.keyboard.type("7")
     page.locator("#try-number").fill("139.5")
-    assert "139.5 GPUs" in page.locator("h1").inner_text().replace("\u00a0", " ")
+    assert "139.5 GPUs" in read_answer(opened)
     page.locator("#try-less").click()
     assert page.locator(".badge").inner_text() == "proven optimal"
     page.locator("#try-more").click()
@@ -194,7 +201,7 @@ def test_odd_amounts_are_said(opened: Visit) -> None:
     """Below the least there is no plan, beyond the most more buys nothing, and what is no number is refused."""
     page = opened.page
     page.locator("#try-number").fill("70")
-    assert page.locator("h1").inner_text().replace("\u00a0", " ") == "No plan keeps to 70 GPUs on average."
+    assert read_answer(opened) == "No plan keeps to 70 GPUs on average."
     assert page.locator(".badge").inner_text() == "no plan"
     assert not page.locator("#plan").is_visible()
     page.locator("#try-number").fill("100000")
@@ -209,14 +216,39 @@ def test_odd_amounts_are_said(opened: Visit) -> None:
     assert opened.complaints == []
 
 
+def test_what_the_page_does_not_know_is_no_proof(
+    visit: Visitor, newtrace: BoaInstance, line: Frontier, tmp_path: Path
+) -> None:
+    """Where no plan of the page fits and its bounds exclude none, it says that it has none, and not that there is none.
+
+    The first plan, of 74.61 GPUs, is taken out of the page's data; the second uses 74.79.
+    """
+    page = presenter_of(newtrace).build_page(newtrace, solve(newtrace), Beside(background=line))
+    assert page.control is not None
+    first, second, *others = page.control.data["plans"]
+    plans = [{**second, "ways": first["ways"] | second["ways"]}, *others]
+    control = page.control._replace(data={**page.control.data, "plans": plans})
+    opened = visit(build_page(page._replace(control=control)), tmp_path, DESK, "#budget=74.65gpu")
+    assert opened.page.locator(".badge").inner_text() == "not known here"
+    assert read_answer(opened) == "This page has no plan for 74.7 GPUs on average."
+    opened.page.locator("#try-number").fill("74.6")
+    assert opened.page.locator(".badge").inner_text() == "no plan"
+
+
 @pytest.mark.parametrize(
     ("link", "answer"),
-    [("140gpu", "With 140 GPUs"), ("140", "With 140 GPUs"), ("1,400e-1GPU", "With 140 GPUs"), ("x", "With 120 GPUs")],
+    [
+        ("140gpu", "With 140 GPUs"),
+        ("140", "With 140 GPUs"),
+        ("1,400e-1GPU", "With 140 GPUs"),
+        ("x", "With 120 GPUs"),
+        ("100%", "With 120 GPUs"),
+    ],
 )
 def test_links_name_budgets(visit: Visitor, demo: str, tmp_path: Path, link: str, answer: str) -> None:
     """A link opens the page at its budget; what is none leaves it as it is."""
     opened = visit(demo, tmp_path, DESK, f"#budget={link}")
-    assert opened.page.locator("h1").inner_text().replace("\u00a0", " ").startswith(answer)
+    assert read_answer(opened).startswith(answer)
     assert opened.complaints == []
 
 
@@ -236,7 +268,7 @@ def test_the_state_is_printed(opened: Visit) -> None:
     assert page.locator("#proof").is_visible()
     assert not page.locator("#try-range").is_visible()
     assert page.locator("#try-says").is_visible()
-    assert page.locator("h1").inner_text().replace("\u00a0", " ").startswith("With 140 GPUs")
+    assert read_answer(opened).startswith("With 140 GPUs")
     assert page.locator(".chart:not(:has(.main-svg))").count() == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
