@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from optplan.lab.sizing import Replay, Sizing
 from optplan.reporting.pages import Block, Card, Charts, Page, Section
 from optplan.reporting.phrases import NOTHING, format_share
-from optplan.reporting.style import BLUE, GREY, VERMILLION, Figure, new_figure, time_scale
+from optplan.reporting.style import BLUE, GREY, VERMILLION, Figure, new_figure, scale_by_doubling, time_scale
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
@@ -25,7 +25,7 @@ def say_sizing(found: Sizing) -> str:
 
 def list_sizes(found: Sizing) -> Table:
     """List for each size the replay of the least mean and, where it is another, that of the least P95; then the log."""
-    columns = (*numbers("nodes", "GPUs", "mean", "bound", "P95", "waiting", "in use"), Column("policy"))
+    columns = (*numbers("nodes", "GPUs", "mean", "bound", "P95", "waiting", "in use"), Column("policy", style="whole"))
     rows = []
     for size in found.sizes:
         bound = NOTHING if size.bound_s is None else format_duration(size.bound_s)
@@ -94,6 +94,8 @@ def _draw(found: Sizing) -> Figure:
         marker = {"size": 13, "symbol": "circle-open", "color": BLUE if name == "knee" else GREY}
         figure.add_scatter(x=[at], y=[mean_s / scale.seconds], name=name, mode="markers", marker=marker)
     figure.update_xaxes(title_text="GPUs of the cluster")
-    figure.update_yaxes(title_text=f"completion time ({scale.unit})", type="log")
+    ends = [each / scale.seconds for _, _, _, times_s in curves for each in times_s if each]
+    ends += [mean_s / scale.seconds for _, _, mean_s in marks]
+    figure.update_yaxes(title_text=f"completion time ({scale.unit})", **scale_by_doubling(min(ends), max(ends)))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
     return figure

@@ -29,7 +29,7 @@ from optplan.reporting.style import (
 )
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.schema import FloatArray
-from optplan.units import SECONDS_PER_HOUR
+from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: Most stretches of time, and how long these may be; above a day they double.
 _MOST_STRETCHES = 400
@@ -155,7 +155,9 @@ def draw_use(uses: Sequence[Use], *, began_s: float = 0.0) -> Figure:
     for panel in panels:  # those of one kind can be compared
         figure.layout[panel.axis.replace("y", "yaxis")].range = [0.0, 1.06 * most[panel.what] or 1.0]
     figure.update_xaxes(anchor=panels[-1].axis, **time.describe())
-    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE | {"y": 1.0}, hovermode="x unified", margin_r=28)
+    figure.update_layout(
+        showlegend=True, legend=LEGEND_ABOVE | {"y": 1.0}, hovermode="x unified", margin_l=44, margin_r=28
+    )
     return figure
 
 
@@ -185,9 +187,9 @@ class _Time(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """Describe the axis."""
-        if self.is_dated:
-            return {"type": "date", "title_text": "UTC"}
-        return {"title_text": f"time since the start ({time_scale(float(self.edges_s[-1])).unit})"}
+        unit = "UTC" if self.is_dated else f"time since the start ({time_scale(float(self.edges_s[-1])).unit})"
+        words = f"{unit}, averages of {format_duration(float(self.edges_s[1] - self.edges_s[0]))}"
+        return {"title_text": words} | ({"type": "date"} if self.is_dated else {})
 
     def place(self, gpus: FloatArray) -> dict[str, Any]:
         """Return the points of a line: of each stretch, or of all time alike; the first's time and the distance."""

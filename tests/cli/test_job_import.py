@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,6 +70,27 @@ def test_a_log_becomes_an_instance_that_can_be_solved(run: Runner, command: tupl
     assert "The log beside the plan" in page
     # Six jobs a day of 2 and of 8 GPU-hours for 2 dollars each over 730 hours: 60 / 24 * 2 * 730.
     assert "$3,650" in page
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_a_log_has_a_page_before_anything_is_planned(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
+    """Twelve jobs on two GPUs, six of an hour and six of four: 60 GPU-hours; each waited half an hour."""
+    report = tmp_path / "log.html"
+    told = run(*command, "--yes", "--assume", "linear", "-o", tmp_path / "mine.json", "--report", report)
+    assert told.code == 0
+    assert told.err.endswith(f"wrote {tmp_path / 'mine.json'}\n") or f"wrote {report}" in told.err
+    page = report.read_text(encoding="utf-8").replace("\xa0", " ")
+    assert "12 jobs held " in page
+    assert "and waited 30 min 00 s for them" in page
+    assert "60.0" in page
+    figures = json.loads(page.partition('id="figures">')[2].partition("</script>")[0])
+    held = {trace["name"]: trace["y"] for trace in figures["chart-over-time-1"]["data"] if trace["yaxis"] == "y"}
+    assert set(held) == {"nlp", "vision", "P95"}
+    assert max(held["vision"]) == 2.0
+    assert figures["chart-over-time-1"]["data"][0]["x0"].startswith("2026-03-02 ")
+    again = run(*command, "--yes", "--assume", "linear", "-o", tmp_path / "other.json", "--report", report)
+    assert again.code != 0  # it is not written over
+    assert not (tmp_path / "other.json").exists()
 
 
 def test_suggested_classes_have_to_be_confirmed(

@@ -46,10 +46,11 @@ FLAGS = (
     "--no-sandbox",  # the sandbox needs a user other than root, which containers rarely have
 )
 
-#: Boxes of every text in a chart, in pixels, but for what hovering shows.
+#: Boxes of every text that is seen in a chart, in pixels, but for what hovering shows.
 TEXT_BOXES = """id => [...document.getElementById(id).querySelectorAll("svg text")]
     .filter(text => text.textContent.trim() && !text.closest(".hoverlayer"))
-    .map(text => ({ words: text.textContent, ...text.getBoundingClientRect().toJSON() }))"""
+    .map(text => ({ words: text.textContent, ...text.getBoundingClientRect().toJSON() }))
+    .filter(box => box.width)"""
 
 #: Texts of cells that are wider than their cells.
 CELLS_TOO_NARROW = """section => [...section.querySelectorAll("th, td")]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import InternalError
-from optplan.instances.job_stays import Stays
+from optplan.instances.job_stays import Level, Stays
 from optplan.lab.cluster.jobs import Job
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -157,28 +157,23 @@ class Outcome:
 
     def gpus_in_use_at(self, share: float) -> int:
         """Return the GPUs that are enough for a share of the time from zero to the end."""
-        lasted_s = np.diff(self.times_s)
-        if not lasted_s.sum():
-            return self.most_gpus
-        order = np.argsort(self.gpus_used[:-1], kind="stable")
-        passed = np.cumsum(lasted_s[order]) >= share * lasted_s.sum() * (1.0 - _TOLERANCE)
-        return int(self.gpus_used[order[int(np.argmax(passed))]])
+        return int(Level(self.times_s, self.gpus_used.astype(np.float64)).enough(share, 0.0, self.span_s))
 
     def tell_over_time(self) -> dict[str, Any]:
         """Return GPUs in use and rented and the efficiency, on average over each stretch, as plain data.
 
         The last stretch may end after the last job: nothing is in use from then on.
         """
-        ends_s = np.arange(self.work_gpu_s.size + 1) * self.stretch_s
-        used, rented = (
-            np.diff(np.interp(ends_s, self.times_s, np.append(0.0, np.cumsum(counts[:-1] * np.diff(self.times_s)))))
-            for counts in (self.gpus_used, self.nodes_rented * self.gpus_per_node)
-        )
+        ends_s: FloatArray = np.arange(self.work_gpu_s.size + 1, dtype=np.float64) * self.stretch_s
+        counts = (self.gpus_used, self.nodes_rented * self.gpus_per_node)
+        used, rented = (Level(self.times_s, count.astype(np.float64)).average(ends_s) for count in counts)
         return {
             "stretch_s": self.stretch_s,
-            "gpus_used": (used / self.stretch_s).tolist(),
-            "gpus_rented": (rented / self.stretch_s).tolist(),
-            "efficiency": [_divide(*pair) for pair in zip(self.work_gpu_s.tolist(), used.tolist(), strict=True)],
+            "gpus_used": used.tolist(),
+            "gpus_rented": rented.tolist(),
+            "efficiency": [
+                _divide(*pair) for pair in zip(self.work_gpu_s.tolist(), (used * self.stretch_s).tolist(), strict=True)
+            ],
         }
 
     def _integrate(self, counts: IntArray) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from optplan.lab.cluster.policies.naming import budget_gpus
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
@@ -219,6 +222,39 @@ def test_a_log_and_its_table(run: Runner, tmp_path: Path) -> None:
     assert (of_table["instance"], of_table["workload"]) == ("mine.json", "jobs.csv")
     for figure in ("jobs", "mean_jct_s", "gpu_hours", "applications", "span_s"):
         assert of_log[figure] == of_table[figure]
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_the_report_sets_the_log_above_the_replay(run: Runner, tmp_path: Path) -> None:
+    """Both on one axis of dates; the plan's budget and the cluster's capacity are marked, and P95 is the answer's."""
+    mine, plan, report = tmp_path / "mine.json", tmp_path / "plan.json", tmp_path / "week.html"
+    assert run("import", "log", *LOG, "-o", mine).code == 0
+    assert run("solve", mine, "--budget", "7gpu", "--plan", plan).code == 0
+    options = ("--policy", f"first-come:{plan}", "--gpus-per-node", "8", "--nodes", "2", "--json", "--report", report)
+    told = run("simulate", "cluster", *LOG, *options).data
+    page = report.read_text(encoding="utf-8")
+    figures = json.loads(page.partition('id="figures">')[2].partition("</script>")[0])
+    traces = {(trace["name"], trace["yaxis"]): trace for trace in figures["chart-over-time-1"]["data"]}
+    assert {name for name, axis in traces if axis == "y"} == {"vision", "language", "speech", "P95"}
+    marks = {name: traces[name, "y3"]["y"][0] for name in ("budget", "capacity", "P95")}
+    assert marks == {"budget": 7.0, "capacity": 16.0, "P95": told["p95_gpus"]}
+    vision = traces["vision", "y3"]
+    hours = vision["dx"] / 3_600_000.0
+    assert sum(vision["y"][:-1]) * hours == pytest.approx(told["applications"]["vision"]["gpu_hours"], rel=1e-3)
+    assert "Left out of the log: the sizes of 2 jobs" in page.replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("budget", ["7gpu", "14usd/hour", "10220usd/month"])
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_budgets_of_policies_are_gpus(run: Runner, tmp_path: Path, budget: str) -> None:
+    """Two dollars a GPU-hour: 14 an hour, or 10,220 a month of 730 hours, are 7 GPUs; who has no budget has none."""
+    mine, plan = tmp_path / "mine.json", tmp_path / "plan.json"
+    assert run("import", "log", *LOG, "--price", "2usd/hour", "--budget", budget, "-o", mine).code == 0
+    assert run("solve", mine, "--plan", plan).code == 0
+    assert budget_gpus("one-gpu") is None
+    assert budget_gpus(f"price-that-fits:{mine}") is None
+    assert budget_gpus(str(plan)) == budget_gpus(f"autoscaled:{plan}") == pytest.approx(7.0)
+    assert budget_gpus(f"boa-online:{mine}") == pytest.approx(7.0)
 
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
