@@ -69,7 +69,7 @@ class Seen:
     place: Mapping[str, int] = field(default_factory=dict)  #: Where it is, or was last.
     restarts: int = 0
     usd: float | None = None  #: Of its GPUs, while it held them; None without prices.
-    own: Mapping[str, object] = field(default_factory=dict)  #: What jobs of a stream have besides.
+    own: dict[str, object] = field(default_factory=dict)  #: What jobs of a stream have besides.
 
 
 @dataclass
@@ -143,7 +143,13 @@ class _Stays:
             one.restarts = max(0, self.failures[name] - bool(each.why_dropped))
             one.usd = usd[name] if seen.is_priced else None
             if isinstance(each, JobState):
-                one.own = _describe(each, self.resizes[name])
+                took_h = None if each.ended_s is None else (each.ended_s - each.arrived_s) / SECONDS_PER_HOUR
+                one.own = {
+                    "class": each.job_class,
+                    "arrived (h)": each.arrived_s / SECONDS_PER_HOUR,
+                    "took (h)": took_h,
+                }
+                one.own |= {"resizes": self.resizes[name]}
             yield one
 
 
@@ -167,7 +173,7 @@ def gather(
             seen.spent.append(Moment(state.t, spend(state, sizes)))
         state.apply(record)
         stays.see(record)
-        seen.events += tell(record)
+        seen.events += tell(record)[:1]  # the output of what failed is in its log
         match record:
             case told.SegmentBegan():
                 segment = state.segments[record.segment].segment
@@ -200,12 +206,6 @@ def _extend(curve: list[Moment], points: Iterable[tuple[int, float]]) -> None:
         while curve and curve[-1].t >= iterations:
             curve.pop()
         curve.append(Moment(iterations, value))
-
-
-def _describe(job: JobState, resizes: int) -> dict[str, object]:
-    took_h = None if job.ended_s is None else (job.ended_s - job.arrived_s) / SECONDS_PER_HOUR
-    arrived_h = job.arrived_s / SECONDS_PER_HOUR
-    return {"class": job.job_class, "arrived (h)": arrived_h, "took (h)": took_h, "resizes": resizes}
 
 
 def held(nodes: Iterable[NodeState], now_s: float, sizes: Mapping[str, int]) -> Iterator[Span]:

@@ -15,6 +15,7 @@ from optplan.execution.exports.promotion import Exported, read_export
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import NodeState
+from optplan.instances.plain_data import parse_json, read_text
 from optplan.reporting.pages import Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING
 from optplan.reporting.tables import fact_table
@@ -34,7 +35,7 @@ def resume(folder: Path, *_: object) -> Told:
 def look(folder: Path) -> Told:
     """Read how an export stands, and how it went so far."""
     exported, file = read_export(folder), folder / "winner.json"
-    winner = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    winner = parse_json(read_text(file), str(file)) if file.is_file() else {}
     history = _gather(exported, winner.get("trial"))
     states = [each.state for each in history.members]
     facts = {"target": exported.manifest["target"], "plan": exported.manifest["plan_id"][:12], "begun": len(states)}
@@ -90,28 +91,25 @@ def _gather(exported: Exported, winner: str | None) -> History:
     found = {path.name: path for path in sorted(exported.folder.glob("trials/*")) if path.is_dir()}
     begins = {name: {path.name: _read_time(path) for path in place.glob("began-*")} for name, place in found.items()}
     origin_s = min((t for times in begins.values() for t in times.values()), default=0.0)
-    stays, members, nodes = list[Stay](), list[Seen](), list[NodeState]()
+    stays, members, nodes, sizes = list[Stay](), list[Seen](), list[NodeState](), dict[str, int]()
     for name, place in found.items():
-        own, points = list[Stay](), list[Moment]()
+        own, points, gpu_s = list[Stay](), list[Moment](), 0.0
         for step in (each for each in outline.steps if f"began-{each.name}" in begins[name]):
-            ended, begin_s = place / f"ended-{step.name}", begins[name][f"began-{step.name}"] - origin_s
-            stay = Stay(name, step.name, {name: outline.whole_shape(step).gpus}, begin_s)
+            ended, begin_s, gpus = place / f"ended-{step.name}", begins[name][f"began-{step.name}"], step.segment.gpus
+            own.append(Stay(name, step.name, {name: gpus}, begin_s - origin_s))
             if ended.exists():
-                stay.end_s, stay.how = max(begin_s, ended.stat().st_mtime - origin_s), DONE
+                own[-1].end_s, own[-1].how = max(begin_s, ended.stat().st_mtime) - origin_s, DONE
+                gpu_s += gpus * max(0.0, ended.stat().st_mtime - begin_s)
             points += _read_curve(place / f"metrics-{step.name}.jsonl", manifest["metric"], step.done or 0)
-            own.append(stay)
+            sizes[name] = max(sizes.get(name, 1), gpus)
         if own:
             state = WINNER if name == winner else _name_state(exported, own[-1])
             done = max([int(point.t) for point in points], default=0)
-            members.append(Seen(name, state, configurations.get(name, {}), done, points, 0.0))
+            members.append(Seen(name, state, configurations.get(name, {}), done, points, gpu_s))
             nodes.append(NodeState(len(nodes), name, name, name, "", own[0].begin_s, ready_s=own[0].begin_s))
             nodes[-1].end_s = own[-1].end_s
         stays += own
     until_s = max((each.end_s or each.begin_s for each in stays), default=0.0)
-    for each in members:
-        held = (s for s in stays if s.member == each.name)
-        each.gpu_s = sum(((until_s if s.end_s is None else s.end_s) - s.begin_s) * s.place[s.member] for s in held)
-    sizes = {name: max(s.place[name] for s in stays if s.member == name) for name in (each.name for each in members)}
     kind, is_most = "stream" if outline.kind == "stream" else "search", exported.mode is Mode.MAX
     history = History(kind, until_s, manifest["metric"], is_most, False, nodes, sizes, members, stays)
     history.forecasts += [(Moment(0.0, 0.0), foresee(outline.plan, until_s))] if stays else []

@@ -39,8 +39,10 @@ def tell_history(history: History, own: Iterable[Section] = ()) -> list[Section]
             f"A row for each node, or for several of a kind one after the other; bars are {who} on its GPUs. Grey: the "
             "node is there, and nobody has it; orange: it is launched. Of very many bars the longest are drawn."
         )
-        chart = f"For each node a row over time: {who} on its GPUs, and when it was there", draw_places(history)
-        sections.append(Section("places", f"{who.capitalize()} on nodes", [Charts([chart], reading)]))
+        if not history.spent:  # of an export, whose nodes nobody tells
+            reading = f"A row for each of the {who}: bars are when it ran, grey is the time between two steps."
+        chart = f"For each row bars over time: when {who} ran", draw_places(history)
+        sections.append(Section("places", f"{who.capitalize()} over time", [Charts([chart], reading)]))
     if history.forecasts:
         what = "cost" if history.is_priced else "GPU-hours"
         reading = f"Dotted: as planned; dashed: as planned anew. The {what} counts nodes that are held, at work or not."
