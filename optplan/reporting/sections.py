@@ -31,7 +31,11 @@ STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solv
 #: Commands of wings that follow a plan, what each does, and how it is called where that is the same for all plans.
 _FOLLOWED = (
     ("run", "Follow it, at first on a virtual clock", ""),
-    ("export", "Or hand it to a scheduler", "optplan export plan.json --to slurm --command 'python train.py' -o jobs"),
+    (
+        "export",
+        "Or hand it to a scheduler",
+        "optplan export plan.json --to slurm --command 'python train.py {gpus} {trial}' -o jobs",
+    ),
 )
 NOTHING_PROVEN = "This solver proves nothing: how far its plan is from the best possible is not known."
 
