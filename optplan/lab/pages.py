@@ -125,20 +125,19 @@ def build_cluster_page(
     logged = None if given is None else use_of_log(given[1])
     uses = [*([] if logged is None else [logged]), _gather_use(outcome, told, budget_gpus)]
     sizes_h = {} if given is None else list_sizes(*given)
-    sections = (
-        tell_use(uses, sizes_h, began_s=0.0 if given is None else given[1].began_s) if outcome.stays.gpus.size else []
-    )
-    efficiency = "Work over GPU-time held, in GPU-seconds on the fewest GPUs on which a job runs; pauses count as held."
-    sections.append(
-        Section("efficiency", "Efficiency over time", [Charts([("Efficiency", _draw_efficiency(outcome))], efficiency)])
-    )
+    began_s = 0.0 if given is None else given[1].began_s
+    sections = tell_use(uses, sizes_h, began_s=began_s) if outcome.stays.gpus.size else []
+    reading = "Work over GPU-time held, in GPU-seconds on the fewest GPUs on which a job runs; pauses count as held."
+    efficiency = Charts([("Efficiency", _draw_efficiency(outcome))], reading)
+    sections.append(Section("efficiency", "Efficiency over time", [efficiency]))
     sections.append(Section("applications", "Applications", [list_applications(outcome)]))
     problems = say_problems(outcome)
     if problems:
         sections.append(Section("problems", "Jobs that were not completed", [Items(problems)]))
     return Page(
         name=name,
-        title=f"{name} under {outcome.policy}: jobs finish in {_say_seconds(told['mean_jct_s'])} on average",
+        title=f"{name} under {outcome.policy}"
+        + (f": jobs finish in {_say_seconds(told['mean_jct_s'])} on average" if told["completed"] else ""),
         lead="Simulated event by event; every GPU-second is accounted for.",
         warnings=[
             *([f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else []),
@@ -151,19 +150,14 @@ def build_cluster_page(
 
 def _gather_use(outcome: Outcome, told: Mapping[str, Any], budget_gpus: float | None) -> Use:
     """Gather who held and waited for GPUs; of nodes that are rented as they are needed how many, too."""
-    waits_s = {
-        name: np.array(
-            [wait_s for job in outcome.jobs if job.application == name and (wait_s := find_queued_s(job)) is not None]
-        )
-        for name in outcome.applications
-    }
-    nodes, gpus_per_node = told["nodes"], outcome.gpus_per_node
+    waits = [(job.application, wait_s) for job in outcome.jobs if (wait_s := find_queued_s(job)) is not None]
+    waits_s = {name: np.array([wait_s for of, wait_s in waits if of == name]) for name in outcome.applications}
     marks = {} if budget_gpus is None else {"budget": budget_gpus}
-    marks |= {} if nodes is None else {"capacity": float(nodes * gpus_per_node)}
-    rented = (
-        Level(outcome.times_s, (outcome.nodes_rented * gpus_per_node).astype(np.float64)) if nodes is None else None
-    )
-    return Use("Replayed", outcome.stays, waits_s, marks, rented)
+    if told["nodes"] is not None:
+        marks["capacity"] = float(told["nodes"] * outcome.gpus_per_node)
+        return Use("Replayed", outcome.stays, waits_s, marks)
+    rented = (outcome.nodes_rented * outcome.gpus_per_node).astype(np.float64)
+    return Use("Replayed", outcome.stays, waits_s, marks, Level(outcome.times_s, rented))
 
 
 def _say_seconds(seconds: float | None) -> str:

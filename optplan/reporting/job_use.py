@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -57,9 +57,9 @@ _WAITS = {10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 6 * 3600.
 _MOST_PARTS = 12
 _SIZE = "size (GPU-hours)"
 _READ_USE = (
-    "Above, the GPUs that jobs held, below those that jobs waited for, each the average of its stretch of time and one "
-    "class on the other. The budget says what is paid for on average, and may be exceeded for a while; P95 is enough "
-    "for 95 % of the time."
+    "Above, the GPUs that jobs held, below those that they waited for and then got, each the average of its stretch of "
+    "time, one class on the other. The budget says what is paid for on average, and may be exceeded for a while; P95 "
+    "is enough for 95 % of the time."
 )
 _READ_JOBS = (
     "How many jobs have which size (GPU-hours on the fewest GPUs, or the reference width) and which wait before their "
@@ -123,21 +123,21 @@ def list_uses(uses: Sequence[Use]) -> Table:
 
 
 class _Panel(NamedTuple):
-    """A part of the figure over time: a use, GPUs by class, what they are, and the axis."""
+    """A part of the figure over time: a use, what of it, and the axis."""
 
     use: Use
-    level: Callable[..., Level]
     what: str
     axis: str
+
+    def level(self, *names: str) -> Level:
+        """Return the GPUs of all classes, or of some."""
+        return self.use.stays.held(*names) if self.what == _HELD else self.use.stays.queued(*names)
 
 
 def draw_use(uses: Sequence[Use], *, began_s: float = 0.0) -> Figure:
     """Draw GPUs held and waited for, one use below the other on one axis of time; see :func:`tell_use`."""
     time, colors = _Time.of(uses, began_s), _color_classes(uses)
-    shown = [
-        (use, level, what) for use in uses for level, what in ((use.stays.held, _HELD), (use.stays.queued, _QUEUED))
-    ]
-    shown = [each for each in shown if each[2] == _HELD or each[1]().most]
+    shown = [(use, what) for use in uses for what in _HEIGHTS if what == _HELD or use.stays.queued().most]
     panels = [_Panel(*each, f"y{number}" if number > 1 else "y") for number, each in enumerate(shown, 1)]
     total = sum(_HEIGHTS[panel.what] + _TITLE for panel in panels)
     rows = -(-(len(colors) + _MOST_MARKS) // _NAMES_A_ROW)  # on a phone
@@ -155,10 +155,8 @@ def draw_use(uses: Sequence[Use], *, began_s: float = 0.0) -> Figure:
     for panel in panels:  # those of one kind can be compared
         figure.layout[panel.axis.replace("y", "yaxis")].range = [0.0, 1.06 * most[panel.what] or 1.0]
     figure.update_xaxes(anchor=panels[-1].axis, **time.describe())
-    figure.update_layout(
-        showlegend=True, legend=LEGEND_ABOVE | {"y": 1.0}, hovermode="x unified", margin_l=44, margin_r=28
-    )
-    return figure
+    legend = {"showlegend": True, "legend": LEGEND_ABOVE | {"y": 1.0}}
+    return figure.update_layout(**legend, hovermode="x unified", margin_l=44, margin_r=28)
 
 
 class _Time(NamedTuple):
