@@ -373,13 +373,13 @@ def test_long_rows_say_what_they_leave_out(instance: BoaInstance, make_result: R
 
 
 def test_many_classes_say_what_is_left_out(instance: BoaInstance, make_result: ResultMaker) -> None:
-    """Tables stop at sixty classes and charts at forty rows, and the page says so."""
-    names = [f"class {number}" for number in range(70)]
+    """Tables stop at sixty classes and the map at 150 rows, and the page says so."""
+    names = [f"class {number}" for number in range(160)]
     many = instance.replace(classes=dict.fromkeys(names, instance.classes["speech"]))
     rows = BoaSolution(branches={name: (Branch(widths=np.array([2.0, 2.0])),) for name in names})
     page = Page(build_report(many, make_result(many, rows)))
-    assert page.text.count("10 more classes are in the result's file.") == 3  # plan, use, question
-    assert "Shown are the first 40 rows; the plan's table has more of them." in page.text
+    assert page.text.count("100 more classes are in the result's file.") == 3  # plan, use, question
+    assert "Shown are the first 150 rows; the plan's file has all of them." in page.text
     assert len(json.loads(page.scripts[0])) == 12 + 1 + 3
 
 
