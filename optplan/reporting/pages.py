@@ -1,8 +1,8 @@
 """Pages made of sections: an answer with its proof, main figures, then charts, tables and text under headings.
 
 A page is one HTML file that needs neither network nor server. Everything that comes from the user is escaped, in the
-text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its own
-two, and every connection. plotly.js is in the page in compressed form, and its own script unpacks it.
+text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its
+own, and every connection. plotly.js is in the page in compressed form, and its own script unpacks it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from optplan.errors import MissingExtraError, show_text
 from optplan.instances.files import write_text
@@ -41,6 +41,7 @@ class Card(NamedTuple):
     name: str
     value: str
     note: str = ""
+    key: str = ""  #: What of a :class:`Control` it follows; without one it is hidden where the control was moved.
 
 
 class Swatch(NamedTuple):
@@ -97,6 +98,18 @@ class Section(NamedTuple):
     heading: str
     blocks: Sequence[Block]
     link: str = ""  #: How the contents call it; empty for its heading.
+    place: str = ""  #: ``half``: beside another where there is room; ``folded``: shut at first, after the open ones.
+    follows: bool = False  #: Whether it follows the page's control; others are marked where that was moved.
+
+
+class Control(NamedTuple):
+    """One thing to try on a page: an amount that figures, texts and pictures follow, by ``budgets.js``."""
+
+    name: str  #: What is tried: ``budget``.
+    unit: str  #: In which unit, as links and commands write it: ``gpu``.
+    said: str  #: What the plans that it shows are, and what they are not.
+    command: str  #: What solves for one amount, ``{given}`` in its place.
+    data: Mapping[str, Any]  #: What the script needs; plain data.
 
 
 class Page(NamedTuple):
@@ -112,6 +125,13 @@ class Page(NamedTuple):
     sections: Sequence[Section] = ()
     window_title: str = ""  #: Empty for the title.
     live: str = ""  #: Of a page that follows what it shows: who is at work there. It asks the server that it came from.
+    control: Control | None = None
+
+    @property
+    def parts(self) -> tuple[list[Section], list[Section]]:
+        """The open sections, and the folded ones, which follow them."""
+        folded = [section for section in self.sections if section.place == "folded"]
+        return [section for section in self.sections if section.place != "folded"], folded
 
 
 def require_packages() -> None:
@@ -129,7 +149,17 @@ def build_page(page: Page) -> str:
         charts[section.id] = [(f"chart-{section.id}-{number}", label, figure) for number, (label, figure) in places]
     figures = {name: figure for placed in charts.values() for name, _, figure in placed}
     parts = {"title": page.window_title or page.title, "page": page, "charts": charts}
-    return render(load_template(), figures, scripted=bool(figures or page.live), **parts)
+    return render(load_template(), figures, page.control, scripts=_list_scripts(page, figures), **parts)
+
+
+def _list_scripts(page: Page, figures: Mapping[str, Figure]) -> list[str]:
+    """List the scripts of a page: only where there is something to draw, to follow, to sort or to try."""
+    if not figures and not page.live:
+        return []
+    blocks = [block for section in page.sections for block in section.blocks]
+    is_sortable = any(isinstance(block, Table) and block.is_sortable for block in blocks)
+    also = {"live.js": is_sortable or page.live, "budgets.js": page.control is not None}
+    return ["report.js", *(name for name, wanted in also.items() if wanted)]
 
 
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
@@ -137,27 +167,35 @@ def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None
     write_text(build_page(page), path, overwrite=overwrite)
 
 
-def render(template: Template, figures: dict[str, Figure], *, scripted: bool, **parts: object) -> str:
-    """Fill in a template; scripts are in the page only where there is something to draw, or to follow."""
-    plotly_js, script = (read_plotly_js(), _read_part("report.js")) if scripted else ("", "")
+def render(
+    template: Template,
+    figures: dict[str, Figure],
+    control: Control | None = None,
+    *,
+    scripts: Sequence[str],
+    **parts: object,
+) -> str:
+    """Fill in a template, with those of the package's scripts that are named."""
+    plotly_js = read_plotly_js() if scripts else ""
+    texts = [_read_part(name) for name in scripts]
     return template.render(
         **parts,
-        figures=_embed_figures(figures),
+        figures=_embed({name: json.loads(figure.to_json()) for name, figure in figures.items()}),
+        tried="" if control is None else _embed(control.data),
         css=_read_part("report.css"),
         packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
-        script=script,
+        scripts=texts,
         # A content security policy names scripts by their content.
         script_hashes=[
             "sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
-            for one in (plotly_js, script)
+            for one in (plotly_js, *texts)
             if one
         ],
     )
 
 
-def _embed_figures(figures: dict[str, Figure]) -> str:
-    """Write figures as JSON that can stand in a page: no character in it can end the element around it."""
-    data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
+def _embed(data: Mapping[str, Any]) -> str:
+    """Write data as JSON that can stand in a page: no character in it can end the element around it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -20,6 +20,7 @@ from optplan.reporting.sections import (
     present_answer,
     say_bound,
     tell_background,
+    tell_next,
     tell_relaxations,
 )
 from optplan.reporting.segments import draw_segments
@@ -159,6 +160,7 @@ class Presenter(Generic[InstanceT]):
     background: Callable[[InstanceT, Result[Solution], Beside], Sequence[Section]] = _tell_background
     picture: Callable[[InstanceT, Result[Solution]], Figure] | None = None  #: A plan over time.
     named: Callable[[InstanceT, Result[Solution]], str] = _name_by_words  #: A plan in a line.
+    run: str = ""  #: The command that follows a plan, where there is one.
     page: Callable[[InstanceT, Result[Solution], Beside], Page] | None = None  #: In place of one of all these parts.
 
     def present_instance(self, instance: Instance) -> list[Shown]:
@@ -215,7 +217,7 @@ class Presenter(Generic[InstanceT]):
         if result.infeasibility is not None:
             sections.append(self.relaxed(own, result))
         if result.solution is not None:
-            sections += self.plan(own, result, rivals)
+            sections += [*self.plan(own, result, rivals), *tell_next(result, beside, self.run)]
         if rivals:
             sections.append(Section("solvers", self.rivals, self.compared(own, results)))
         if beside.background is not None:

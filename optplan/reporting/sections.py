@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from optplan import wings
 from optplan.contracts import BoundProof, Instance, Relaxation, Result, Sense, Solution, Status
 from optplan.contracts.result import CERTIFIED
 from optplan.formulations import formulation_of
@@ -26,6 +28,15 @@ from optplan.speedup import NOT_SAID, UNTRIED, Evidence
 
 #: Columns that end every table of several solvers.
 STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solved in", is_number=True))
+#: Commands of wings that follow a plan, what each does, and how it is called where that is the same for all plans.
+_FOLLOWED = (
+    ("run", "Follow it, at first on a virtual clock", ""),
+    (
+        "export",
+        "Or hand it to a scheduler",
+        "optplan export plan.json --to slurm --command 'python train.py {gpus} {trial}' -o jobs",
+    ),
+)
 NOTHING_PROVEN = "This solver proves nothing: how far its plan is from the best possible is not known."
 
 
@@ -119,6 +130,34 @@ def build_answer_page(
     )
 
 
+def tell_next(result: Result[Solution], beside: Beside, run: str, *more: str) -> list[Section]:
+    """Tell what to do with a plan, its file first; ``run`` is the command that follows it, empty where none does."""
+    if result.solution is None:
+        return []
+    keep = solve_again(beside.verify_command, "-o", "result.json", "--plan", "plan.json")
+    steps = [
+        f"Keep it: `{keep}` writes the plan as data, for people and programs.",
+        *(f"{said}: `{command or run}`" for name, said, command in _FOLLOWED if run and name in wings.commands()),
+        *more,
+        f"Check it, trusting no solver: `{beside.verify_command}`",
+    ]
+    return [Section("next", "What to do next", [Items(steps, ordered=True)], place="half")]
+
+
+def solve_again(verify_command: str, *options: str, but: str = "") -> str:
+    """Return the command that solves what a command verifies, with the same changes of the instance, ``but`` one."""
+    _, _, checked = verify_command.rpartition("optplan verify ")
+    try:
+        instance, *changes = shlex.split(checked.partition(" < ")[0])
+    except ValueError:  # not a command line of this tool
+        instance, changes = "instance.json", []
+    del changes[:1]  # the result
+    if but in changes:
+        place = changes.index(but)
+        del changes[place : place + 2]
+    return shlex.join(["optplan", "solve", instance, *changes, *options])
+
+
 def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
     """Return which limits would have to be others; none where there is a plan."""
     return result.infeasibility.relaxations if result.infeasibility is not None else ()
@@ -174,7 +213,7 @@ def tell_proof(
         checked += [("never checked", text) for text in found.never_checked]
     known: list[Block] = [said, Command(beside.verify_command), Definitions([*bound, *terms, *checked])]
     explained: list[Block] = [Items(steps, ordered=True)] if steps else []
-    return Section("proof", "How to check this", [*explained, *known], "The proof")
+    return Section("proof", "How to check this", [*explained, *known], "The proof", place="folded")
 
 
 def tell_background(
@@ -187,8 +226,9 @@ def tell_background(
     granted: Sequence[tuple[str, str]] = (),
 ) -> list[Section]:
     """Tell what was asked, how to check the answer, what it takes for granted, and where its figures come from."""
-    assumptions = [Section("assumptions", "What is taken for granted", [Definitions(granted)])] if granted else []
-    asked = Section("question", "What was asked", question)
+    taken = Section("assumptions", "What is taken for granted", [Definitions(granted)], place="folded")
+    assumptions = [taken] if granted else []
+    asked = Section("question", "What was asked", question, place="folded")
     return [asked, tell_proof(result, beside, check, *terms), *assumptions, tell_sources(instance, result)]
 
 
@@ -214,7 +254,9 @@ def tell_sources(instance: Instance, result: Result[Solution], *terms: tuple[str
     own += [("description", instance.description)] if instance.description else []
     sources = [(kind.replace("_", " "), text) for kind, text in instance.source.items()]
     made = [*list_origin(result), ("made with", f"optplan {result.optplan_version}")]
-    return Section("provenance", "Where this comes from", [Definitions([*own, *sources, *terms, *made])], "Provenance")
+    return Section(
+        "provenance", "Where this comes from", [Definitions([*own, *sources, *terms, *made])], "Provenance", "folded"
+    )
 
 
 def add_evidence(how_good: str, result: Result[Solution]) -> str:

@@ -109,11 +109,11 @@ def _draw_classes(plan: Plan) -> Figure:
         x=parts,
         y=[row for row, _ in cells],
         width=_ALONE,
-        marker={"color": [types.get(segment.resource) or _shade(segment.gpus) for _, segment in cells]},
+        marker={"color": [paint(segment.gpus, types.get(segment.resource))[0] for _, segment in cells]},
         text=[str(segment.gpus) if part >= _NAMED else "" for part, (_, segment) in zip(parts, cells, strict=True)],
         textfont={
             "size": FONT_SIZE - 3 if is_dense else FONT_SIZE - 1,
-            "color": ["white" if types or segment.gpus >= _WHITE else INK for _, segment in cells],
+            "color": [paint(segment.gpus, types.get(segment.resource))[1] for _, segment in cells],
         },
         textposition="inside",
         insidetextanchor="middle",
@@ -132,7 +132,12 @@ def _draw_classes(plan: Plan) -> Figure:
     return figure.update_yaxes(tickfont={"size": FONT_SIZE - 3 if is_dense else FONT_SIZE - 1})
 
 
-def _shade(gpus: int) -> str:
+def paint(gpus: float, of_type: str | None = None) -> tuple[str, str]:
+    """Return the colours of a cell of a map, that of its type where there are several, and of the number in it."""
+    return of_type or _shade(gpus), "white" if of_type or gpus >= _WHITE else INK
+
+
+def _shade(gpus: float) -> str:
     """Return the colour of so many GPUs, the same in every map, so that plans can be compared."""
     return fade(BLUE, _PALE + (1.0 - _PALE) * min(math.log2(gpus) / math.log2(_DARKEST), 1.0))
 

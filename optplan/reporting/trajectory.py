@@ -5,7 +5,7 @@ from __future__ import annotations
 from optplan.contracts import Result, Solution, SolveEvent
 from optplan.contracts.result import relative_gap
 from optplan.reporting import style
-from optplan.reporting.pages import Charts, Section
+from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.tables import Column, Table
 
@@ -24,9 +24,8 @@ def tell_trajectory(result: Result[Solution], objective: str = "objective") -> l
         "machine that solved it."
     )
     chart = ("Step chart: best plan and best bound over the time of the solve", draw_trajectory(result, objective))
-    return [
-        Section("trajectory", "How the answer was found", [Charts([chart], reading), list_steps(result)], "The search")
-    ]
+    blocks: list[Block] = [Charts([chart], reading), list_steps(result)]
+    return [Section("trajectory", "How the answer was found", blocks, "The search", "folded")]
 
 
 def draw_trajectory(result: Result[Solution], objective: str = "objective") -> style.Figure:

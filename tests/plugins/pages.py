@@ -106,7 +106,7 @@ def _collide(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return not (beside or one["bottom"] <= other["top"] + 3 or other["bottom"] <= one["top"] + 3)
 
 
-Visitor = Callable[[str, Path, int], Visit]
+Visitor = Callable[..., Visit]
 
 
 @pytest.fixture(scope="session")
@@ -129,8 +129,10 @@ def visit(browser: Browser) -> Visitor:
     return functools.partial(_open_page, browser)
 
 
-def _open_page(browser: Browser, source: str, folder: Path, width: int) -> Visit:
-    """Write a page to a file, open it from there in a fresh profile, and wait until every chart is drawn."""
+def _open_page(
+    browser: Browser, source: str, folder: Path, width: int, fragment: str = "", *, unfold: bool = True
+) -> Visit:
+    """Write a page to a file, open it and its folded parts from there, and wait until every chart is drawn."""
     path = folder / "report.html"
     path.write_text(source, encoding="utf-8")
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
@@ -144,13 +146,16 @@ def _open_page(browser: Browser, source: str, folder: Path, width: int) -> Visit
         dialog.dismiss()
 
     def note_request(request: Request) -> None:
-        if request.url != path.as_uri():
+        if request.url.partition("#")[0] != path.as_uri():
             complaints.append(request.url)
 
     page.on("dialog", refuse)
     page.on("request", note_request)
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + fragment)
+    if unfold:
+        page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
     page.wait_for_function(
-        "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('.main-svg') && chart._fullLayout)"
+        """[...document.querySelectorAll('.chart')].every(chart => chart.closest('details:not([open])')
+            || (chart.querySelector('.main-svg') && chart._fullLayout))"""
     )
     return opened

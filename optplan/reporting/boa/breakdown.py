@@ -102,10 +102,11 @@ def break_down(instance: BoaInstance, result: Result[Solution], most: int | None
     if not isinstance(result.solution, BoaSolution):
         return []
     branches = islice(result.solution.branches.items(), most)
-    return [_break_down_class(instance, name, rows) for name, rows in branches]
+    return [break_down_class(instance, name, rows) for name, rows in branches]
 
 
-def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, ...]) -> ClassBreakdown:
+def break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, ...]) -> ClassBreakdown:
+    """Take apart how a class's jobs run."""
     job_class = instance.classes[name]
     rate = job_class.arrival_rate_per_hour
     running = rescaling = mean_s = 0.0

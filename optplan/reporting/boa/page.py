@@ -24,21 +24,24 @@ from optplan.reporting.boa.explanations import (
     state_question,
     state_sources,
 )
-from optplan.reporting.boa.facts import list_cards, make_bound_card, say_prices
+from optplan.reporting.boa.facts import list_cards, make_bound_card, make_more_card, say_prices
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.boa.speedups import tell_speedups
-from optplan.reporting.pages import Block, Charts, Definitions, Items, Page, Section, Swatch
+from optplan.reporting.boa.tries import AMOUNT, build_control
+from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import build_answer_page, tell_proof, tell_sources
+from optplan.reporting.sections import build_answer_page, solve_again, tell_next, tell_proof, tell_sources
 from optplan.reporting.segments import MOST_WAYS, draw_segments, key_of_map
 from optplan.reporting.style import name_panel
 from optplan.units import BudgetUnit, format_duration
 
+#: What follows a plan.
+_RUN = "optplan run plan.json jobs.yaml"
 #: Classes that a table shows before it says how many more there are.
 _MOST_ROWS = 60
 #: Relative tolerance on a plan's being above the frontier; engines stop at such gaps.
@@ -57,22 +60,20 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     if beside.sensitivity is not None:
         require_own(beside.sensitivity, result)
     relaxations, has_plan = tables.list_relaxations(result), result.solution is not None
+    control = build_control(boa, result, frontier, beside, MOST_WAYS, _MOST_ROWS)
     sections = []
     if relaxations is not None:
         said = "The smallest change that makes a plan possible, everything else as it is."
         sections.append(Section("limits", "What would help", [said, relaxations]))
     if has_plan:
-        sections += [_tell_plan(boa, result), tell_speedups(boa, result)]
+        sections += [_tell_widths(boa, results), _tell_plan(boa, result), *_tell_next(result, beside)]
+    if frontier is not None:
+        sections.append(_tell_budgets(boa, results, frontier))
     sections += tell_commitments(boa, result)
-    sections += tell_demand(boa, result)
     sections += tell_log(boa, result)
     sections += _tell_limits(boa, result, frontier)
     if beside.explanation is not None:
         sections.append(tell_explanation(boa, result, beside.explanation))
-    if frontier is not None:
-        sections.append(_tell_budgets(boa, results, frontier))
-    if has_plan:
-        sections += [_tell_widths(boa, results), _tell_use(boa, result)]
     if beside.rivals:
         sections.append(
             Section(
@@ -81,6 +82,8 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         )
     if beside.sensitivity is not None:
         sections.append(tell_sensitivity(beside.sensitivity))
+    behind = [_tell_use(boa, result), tell_speedups(boa, result)] if has_plan else []
+    sections += [section._replace(place="folded") for section in (*behind, *tell_demand(boa, result))]
     return build_answer_page(
         boa,
         result,
@@ -91,10 +94,15 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
                 *say_prices(boa, result, frontier)[:1],
             ]
         ),
-        cards=[*list_cards(boa, result, frontier), make_bound_card(boa, result, frontier)] if has_plan else [],
+        cards=_list_cards(boa, result, frontier) if has_plan else [],
         sections=[*sections, *_tell_background(boa, result, beside)],
         window_title=_name_window(boa, result),
-    )
+    )._replace(control=control)
+
+
+def _list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
+    bound = make_bound_card(instance, result, frontier)
+    return [*list_cards(instance, result, frontier), bound, *make_more_card(instance, result, frontier)]
 
 
 def _name_window(instance: BoaInstance, result: Result[Solution]) -> str:
@@ -121,7 +129,16 @@ def _tell_plan(instance: BoaInstance, result: Result[Solution]) -> Section:
             " A width that is no whole number stands for shares of the jobs at the whole widths next to it; the plan's "
             "file names them."
         )
-    return Section("plan", "The plan", [said, table])
+    return Section("plan", "The plan", [said, table], place="half", follows=True)
+
+
+def _tell_next(result: Result[Solution], beside: Beside) -> list[Section]:
+    other = solve_again(beside.verify_command, "--budget", AMOUNT, "--report", "report.html", but="--budget")
+    found = tell_next(result, beside, _RUN, f"Ask for another budget: `{other}`, with the amount in its unit.")
+    # Beside the plan, where that does not stand beside the picture.
+    return (
+        found if any(one.solution is not None for one in beside.rivals) else [one._replace(place="") for one in found]
+    )
 
 
 def _has_shares(result: Result[Solution]) -> bool:
@@ -165,7 +182,7 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
         Charts([(label, draw_frontier(instance, frontier, result, rivals))], reading),
         tables.list_budgets(instance, points, reference=result.objective),
     ]
-    return Section("budgets", "What other budgets would buy", blocks, "Other budgets")
+    return Section("budgets", "What other budgets would buy", blocks, "Other budgets", "split", follows=True)
 
 
 def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> Section:
@@ -186,7 +203,8 @@ def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> 
         charts.append((f"{one.solver}: GPUs of a job by class and epoch; the plan's table has the figures", figure))
     key = [Swatch(name, color) for name, color in key_of_map(instance.gpu_types).items()]
     blocks: list[Block] = [Charts(charts, reading, layout="pair" if rivals else "", key=key)]
-    return Section("widths", "How widths change over a job's life", blocks, "Widths by epoch")
+    place = "" if rivals else "half"
+    return Section("widths", "How widths change over a job's life", blocks, "Widths by epoch", place, follows=True)
 
 
 def _tell_use(instance: BoaInstance, result: Result[Solution]) -> Section:
@@ -208,10 +226,12 @@ def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Be
     """Tell what was asked, how to check the answer, what it takes for granted, and where it comes from."""
     data = tables.list_class_data(instance, _MOST_ROWS, "in the result's file")
     return [
-        Section("question", "What was asked", [Definitions(state_question(instance, result)), data]),
+        Section("question", "What was asked", [Definitions(state_question(instance, result)), data], place="folded"),
         tell_proof(result, beside, explain_check(result), steps=explain_proof(instance, result)),
-        Section("assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions"),
-        Section("words", "What the words mean", [Definitions(list_glossary(instance))], "Words"),
+        Section(
+            "assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions", "folded"
+        ),
+        Section("words", "What the words mean", [Definitions(list_glossary(instance))], "Words", "folded"),
         tell_sources(instance, result, *state_sources(instance)),
     ]
 

@@ -12,6 +12,7 @@ from optplan.reporting.phrases import (
     ROUNDING,
     capitalise,
     count_gpus,
+    fill,
     format_gpus,
     format_share,
     format_small_duration,
@@ -73,14 +74,14 @@ def cost_of_month(instance: BoaInstance, budget: float) -> float | None:
     return None if price is None else price * budget * HOURS_PER_MONTH
 
 
-def cost_usd_per_hour(instance: BoaInstance, result: Result[Solution]) -> float | None:
-    """Return what a result's plan costs, committed GPUs at all hours; None where a price is missing."""
+def cost_usd_per_hour(instance: BoaInstance, measures: Mapping[str, float]) -> float | None:
+    """Return what a plan costs, by its measures, committed GPUs at all hours; None where a price is missing."""
     if instance.commits:
-        return result.measures.get("bill_usd_per_hour")
+        return measures.get("bill_usd_per_hour")
     price = price_usd_per_hour(instance)
     if price is not None:
-        return price * result.measures["gpus"]
-    return result.measures.get("cost_usd_per_hour")
+        return price * measures["gpus"]
+    return measures.get("cost_usd_per_hour")
 
 
 def price_words(gpu_type: GpuType) -> str:
@@ -103,28 +104,37 @@ def say_amount(instance: BoaInstance, budget: float) -> str:
     return describe_amount(Amount(budget, instance.budget_unit))
 
 
-def say_money(instance: BoaInstance, budget: float) -> str:
-    """Add what a budget of the instance's unit costs in a month: ``, $5,256 a month``; nothing without a price."""
-    usd = cost_of_month(instance, budget)
-    return "" if usd is None else f", {format_usd(usd)} a month"
-
-
 def say_budget(instance: BoaInstance, budget: float) -> str:
     """Write a budget of the instance's unit, with what it costs in a month."""
-    return say_amount(instance, budget) + say_money(instance, budget)
+    return fill(frame_amount(instance), {"budget": budget, "cost": budget * (usd_per_unit(instance) or 0.0)})
+
+
+def frame_amount(instance: BoaInstance) -> str:
+    """Write a budget of the instance's unit with places for it, and for its cost in dollars an hour."""
+    amount = "{budget:count} on average" if instance.budget_unit is BudgetUnit.GPU else "{budget:usd} an hour"
+    return amount if usd_per_unit(instance) is None else f"{amount}, {{cost:monthly}} a month"
 
 
 def describe_budget(instance: BoaInstance) -> str:
     """Write the budget in words, money with the GPUs that it pays, or where these differ by another period."""
-    amount = instance.budget_amount()
-    gpus = f"{count_gpus(amount)} {'on demand' if instance.commits else 'on average'}"
+    return fill(frame_budget(instance), count_budget(instance, instance.budget_amount()))
+
+
+def frame_budget(instance: BoaInstance) -> str:
+    """Write a budget in words, with places for the figures of :func:`count_budget`."""
+    gpus = f"{{budget:count}} {'on demand' if instance.commits else 'on average'}"
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
         return f"a bill of {gpus}" if instance.commits else gpus
+    given = f"{{given:usd}} {_PERIOD_NAMES[instance.budget.unit]}"
     if instance.budget_unit is BudgetUnit.GPU:
-        return f"{describe_amount(instance.budget)} ({gpus})"
+        return f"{given} ({gpus})"
     monthly = instance.budget.unit is BudgetUnit.USD_PER_MONTH
-    again = f"{format_usd(amount)} an hour" if monthly else f"{format_usd(amount * HOURS_PER_MONTH)} a month"
-    return f"{describe_amount(instance.budget)} ({again})"
+    return f"{given} ({{budget:usd}} an hour)" if monthly else f"{given} ({{budget:monthly}} a month)"
+
+
+def count_budget(instance: BoaInstance, budget: float) -> dict[str, float]:
+    """Return a budget in the unit of :attr:`limits`, and in that in which it is given."""
+    return {"budget": budget, "given": instance.limit_as_given(BUDGET)[0] / instance.limits[BUDGET] * budget}
 
 
 def describe_limits(instance: BoaInstance) -> str:
@@ -202,11 +212,15 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
         return f"No plan for {limit} was found {_say_stop(result.termination)}."
     if has_slack(instance, result):
         limit += f", of which {_describe_use(instance, result)} used"
-    if name_objective(instance) == "mean completion time":
-        said = f"With {limit}, jobs finish in {format_duration(result.objective)} on average."
-    else:
-        said = f"With {limit}, the weighted mean completion time is {format_duration(result.objective)}."
+    said = say_mean(instance, limit, format_duration(result.objective))
     return said + _say_committed(instance, result) + _say_starts(instance, result)
+
+
+def say_mean(instance: BoaInstance, limits: str, duration: str) -> str:
+    """Say what limits give."""
+    if name_objective(instance) == "mean completion time":
+        return f"With {limits}, jobs finish in {duration} on average."
+    return f"With {limits}, the weighted mean completion time is {duration}."
 
 
 def _say_committed(instance: BoaInstance, result: Result[Solution]) -> str:

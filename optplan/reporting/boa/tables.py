@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 #: Classes that a terminal lists before it says how many more there are: laying out tens of thousands takes longer than
 #: solving them.
 MOST_CLASSES = 1000
+_SHARE = "share of jobs"
+#: Columns of the table of a plan; that of shares only where jobs of a class differ.
+PLAN_COLUMNS = (Column("class"), *numbers(_SHARE, "epochs", "GPUs", "expected time"))
 #: Ranges of epochs that a table shows of one path before it says how many more there are.
 _MOST_RANGES = 24
 #: Relative rounding error of a figure that is meant to be short, such as 6.2.
 _ROUNDING = 1e-12
 #: Budgets in the table of the frontier, as multiples of the budget.
-_BUDGET_STEPS = (0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
+_BUDGET_STEPS = (0.75, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0)
 
 
 def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str = "in the JSON (--json)") -> Table:
@@ -59,9 +62,7 @@ def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_
     """List who gets how many GPUs in which epochs, a row for a range at one width; none without a plan."""
     parts = breakdown.break_down(instance, result, most)
     shares = any(len(part.paths) > 1 for part in parts)
-    columns = [Column("class"), *numbers("epochs", "GPUs", "expected time")]
-    if shares:
-        columns[1:1] = numbers("share of jobs")
+    columns = [column for column in PLAN_COLUMNS if shares or column.name != _SHARE]
     rows = [row for part in parts for row in _list_class(part, shares=shares)]
     caption = "GPUs of a job, by class and epoch"
     return Table(caption, columns, rows, len(columns) - 2, _say_rest(instance, most) if parts else "")
@@ -148,7 +149,7 @@ def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> 
     reference, rows = results[0].objective, []
     for number, result in enumerate(results):
         above = relative_difference(result.objective, reference)
-        usd = None if result.objective is None else cost_usd_per_hour(boa, result)
+        usd = None if result.objective is None else cost_usd_per_hour(boa, result.measures)
         cells: tuple[Content, ...] = (
             Cell(result.solver, "solver", note=summaries.get(result.solver, "")),
             _write_objective(result),

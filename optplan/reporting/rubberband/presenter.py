@@ -107,7 +107,7 @@ def _tell_plan(
     return [
         Section("sizes", "The cluster over time", [Charts([chart], reading)]),
         Section("stages", "The plan", [tables.list_stages(plan)]),
-        Section("bill", "What is paid for", [Definitions(bill)]),
+        Section("bill", "What is paid for", [Definitions(bill)], place="half"),
     ]
 
 
@@ -196,5 +196,6 @@ PRESENTER = Presenter(
     plan=_tell_plan,
     gathered=lambda search, found, results: [_tell_frontier(search, found.frontier, results)],
     background=_tell_background,
+    run="optplan run plan.json",
     picture=lambda search, result: draw_sizes([(result.solver, tables.plan_of(search, result))]),
 )

@@ -86,8 +86,8 @@ def _tell_search(
     ]
     return [
         Section("search", "The search over time", [Charts(charts, reading)]),
-        Section("rounds", "Rounds and brackets", shown),
-        Section("bill", "What the budget goes to", [Definitions(bill)]),
+        Section("rounds", "Rounds and brackets", shown, place="split"),
+        Section("bill", "What the budget goes to", [Definitions(bill)], place="half"),
     ]
 
 
@@ -203,5 +203,6 @@ PRESENTER = Presenter(
     plan=lambda search, result, rivals: _tell_search(search, words.require_brackets(result.solution), result, rivals),
     gathered=_tell_gathered,
     background=_tell_background,
+    run="optplan run plan.json",
     picture=lambda search, result: draw_rounds(search, words.require_brackets(result.solution)),
 )

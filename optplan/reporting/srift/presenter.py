@@ -72,8 +72,8 @@ def build_continuation_page(continuation: FleetContinuation, timeline: Timeline,
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
     fleet, plan, measures = words.require_fleet(result.solution), tables.plan_of(instance, result), result.measures
-    _, time, parts = tables.list_parts(measures)[0]
-    label = f"One iteration of {write_fleet(fleet.groups)}: {time} ({parts})."
+    one = tables.list_parts(measures)[0]
+    label = f"One iteration of {write_fleet(fleet.groups)}: {one.value} ({one.note})."
     reading = (
         "Gradients travel while the backward pass goes on. What is still on its way when the slowest VM is done "
         "is what the exchange adds to the iteration; the paler part of a row is time that a VM waits for the slowest."
@@ -83,7 +83,7 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
     return [
         Section("iteration", "One iteration", [Charts([(label, draw_iteration(instance, fleet))], reading)]),
         Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
-        Section("bill", "What is paid for", [Definitions(bill)]),
+        Section("bill", "What is paid for", [Definitions(bill)], place="half"),
     ]
 
 
@@ -201,5 +201,6 @@ PRESENTER = Presenter(
     plan=lambda job, result, _: _tell_fleet(job, result),
     gathered=_tell_gathered,
     background=_tell_background,
+    run="optplan run plan.json",
     picture=lambda job, result: draw_iteration(job, words.require_fleet(result.solution)),
 )

@@ -1,117 +1,88 @@
 "use strict";
 
-/* Unpacks plotly.js, draws the charts from the data block of the page, fits them to the paper while printing, lets
-   readers sort tables, and has a page that is served follow what it shows. */
-(async function () {
-  const sorted = {};
+/* Unpacks plotly.js, draws the charts from the data block of the page, those in folded parts when these are opened, and
+   opens everything and fits it to the paper while printing. Other scripts of the page change `charts.figures`, and
+   have them drawn again. */
+const charts = (function () {
+  const read = (page) => JSON.parse(page.getElementById("figures").textContent);
+  let figures = read(document);
+  const drawn = new Set();
+  const place = (id) => document.getElementById(id);
 
-  /* Numbers first, with what a table writes around them; what is not known comes last. */
-  function read(row, column) {
-    const text = row.cells[column].textContent.trim();
-    const number = Number.parseFloat(text.replace(/[$,]/g, ""));
-    return /^[-$]?[\d.]/.test(text) && !Number.isNaN(number) ? [0, number] : text === "-" || !text ? [2, ""] : [1, text];
+  async function unpack() {
+    const packed = Uint8Array.from(atob(place("plotly").textContent), (one) => one.charCodeAt(0));
+    const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    /* The page's policy names this script by its content. */
+    const plotly = document.createElement("script");
+    plotly.textContent = await new Response(unpacked).text();
+    document.head.append(plotly);
+    list(document).forEach(draw);
   }
 
-  function sort(table, column, down) {
-    const body = table.tBodies[0];
-    const rows = [...body.rows].map((row) => [read(row, column), row]);
-    rows.sort(([[kind, a]], [[other, b]]) =>
-      kind !== other || kind === 2 ? kind - other : (down ? -1 : 1) * (kind ? a.localeCompare(b) : a - b)
-    );
-    body.append(...rows.map(([, row]) => row));
-    [...table.tHead.rows[0].cells].forEach((cell, place) =>
-      cell.setAttribute("aria-sort", place !== column ? "none" : down ? "descending" : "ascending")
-    );
-    sorted[table.caption.textContent.split(" ")[0]] = [column, down];
+  /* The charts in a part of the page that can be seen, once it is open. */
+  function list(part) {
+    const found = [...part.querySelectorAll(".chart")].map((chart) => chart.id);
+    return found.filter((id) => id in figures && !place(id).closest("details:not([open])"));
   }
 
-  function makeSortable() {
-    for (const table of document.querySelectorAll("table.sortable")) {
-      [...table.tHead.rows[0].cells].forEach((cell, column) => {
-        const button = document.createElement("button");
-        button.append(...cell.childNodes);
-        button.addEventListener("click", () => sort(table, column, cell.getAttribute("aria-sort") === "ascending"));
-        cell.append(button);
-      });
-      const before = sorted[table.caption.textContent.split(" ")[0]];
-      if (before) sort(table, ...before);
-    }
+  function draw(id) {
+    const { data, layout } = figures[id];
+    Plotly.react(id, data, layout, { responsive: true, displayModeBar: false, showTips: false });
+    drawn.add(id);
   }
-
-  makeSortable();
-  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (one) => one.charCodeAt(0));
-  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  /* The page's policy names this script by its content. */
-  const plotly = document.createElement("script");
-  plotly.textContent = await new Response(unpacked).text();
-  document.head.append(plotly);
-
-  let ids = [];
-
-  function draw(page) {
-    const figures = JSON.parse(page.getElementById("figures").textContent);
-    ids = Object.keys(figures);
-    for (const id of ids) {
-      const { data, layout } = figures[id];
-      Plotly.react(id, data, layout, { responsive: true, displayModeBar: false, showTips: false });
-    }
-  }
-
-  draw(document);
 
   function fit(width) {
-    for (const id of ids) {
+    for (const id of drawn) {
       const size = width === null ? { autosize: true, width: null } : { autosize: false, width: width(id) };
       Plotly.relayout(id, size);
     }
   }
 
+  const ready = unpack();
+  for (const part of document.querySelectorAll("details")) {
+    part.addEventListener("toggle", () =>
+      ready.then(() => list(part).forEach((id) => (drawn.has(id) ? Plotly.Plots.resize(place(id)) : draw(id))))
+    );
+  }
+
+  /* Browsers that do not open what a link leads into. */
+  function named() {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return "";
+    }
+  }
+  const reveal = () => place(named())?.closest("details")?.setAttribute("open", "");
+  window.addEventListener("hashchange", reveal);
+  reveal();
+
   /* The page is laid out for paper only after this event, so the width has to be known beforehand: an A4 page or a
      letter between the margins that the style sheet sets; figures beside one another have half of it. */
   const paper = 660;
-  window.addEventListener("beforeprint", () =>
-    fit((id) => (document.getElementById(id).closest(".side-by-side") ? paper / 2 - 12 : paper))
-  );
-  window.addEventListener("afterprint", () => fit(null));
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((part) => (part.open = true));
+    list(document).filter((id) => !drawn.has(id)).forEach(draw);
+    fit((id) => (place(id).closest(".side-by-side") ? paper / 2 - 12 : paper));
+  });
+  window.addEventListener("afterprint", () => {
+    opened.forEach((part) => (part.open = false));
+    fit(null);
+  });
 
-  const live = document.getElementById("live");
-  if (!live) return;
-
-  /* What readers have before them stays: charts are drawn anew in place, rows stay sorted, boxes scrolled. */
-  function replace(next) {
-    const boxes = [...document.querySelectorAll(".scroll")].map((box) => [box.ariaLabel, box.scrollLeft, box.scrollTop]);
-    const focused = document.activeElement && document.activeElement.textContent;
-    for (const place of next.querySelectorAll(".chart")) {
-      const drawn = document.getElementById(place.id);
-      if (!drawn) continue;
-      drawn.style.height = place.style.height;
-      place.replaceWith(drawn);
-    }
-    document.getElementById("main").replaceWith(next.getElementById("main"));
-    document.title = next.title;
-    makeSortable();
-    draw(next);
-    for (const [label, left, top] of boxes) {
-      const box = [...document.querySelectorAll(".scroll")].find((one) => one.ariaLabel === label);
-      if (box) box.scrollTo(left, top);
-    }
-    const button = [...document.querySelectorAll("th button")].find((one) => one.textContent === focused);
-    if (button) button.focus({ preventScroll: true });
-  }
-
-  let version = null;
-  for (;;) {
-    do await new Promise((done) => setTimeout(done, 2000)); while (document.hidden);
-    try {
-      const state = await (await fetch("state")).json();
-      live.textContent = state.said;
-      live.classList.toggle("warning", state.alarm);
-      if (version !== state.version)
-        replace(new DOMParser().parseFromString(await (await fetch("page")).text(), "text/html"));
-      version = state.version;
-    } catch {
-      live.textContent = "What serves this page does not answer any more: it stands as it was.";
-      live.classList.add("warning");
-    }
-  }
+  return {
+    get figures() {
+      return figures;
+    },
+    named,
+    ready,
+    redraw: (id) => drawn.has(id) && draw(id),
+    /* Draws the figures of another page, whose places have taken those of this one. */
+    take(page) {
+      figures = read(page);
+      list(document).forEach(draw);
+    },
+  };
 })();

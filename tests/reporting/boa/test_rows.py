@@ -54,7 +54,7 @@ def show_limit(least: float) -> str:
 
 def test_budgets_around_the_own_one(instance: BoaInstance, frontier: Frontier) -> None:
     """From the least to the one beyond which nothing improves, with steps around 8 GPUs."""
-    assert choose_budgets(instance, frontier) == pytest.approx([6.2, 7.2, 8.0, 8.8, 10.0, 10.8])
+    assert choose_budgets(instance, frontier) == pytest.approx([6.2, 7.2, 8.0, 8.8, 9.6, 10.8])
     # Without a budget the steps are around one and a half times the least, 9.3.
     assert choose_budgets(instance.replace(budget=None), frontier) == pytest.approx(
         [6.2, 6.975, 8.37, 9.3, 10.23, 10.8]

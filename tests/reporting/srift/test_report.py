@@ -56,7 +56,7 @@ def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], riv
     trust = "That nothing is better rests on trust: a search says so, without a certificate."
     assert page.title == f"{answer}; the deadline is 2.5 s. {trust}"
     assert [one.id for one in page.sections] == [
-        *("iteration", "fleet", "bill", "solvers", "frontier", "more"),
+        *("iteration", "fleet", "bill", "next", "solvers", "frontier", "more"),
         *("loss", "question", "proof", "assumptions", "provenance"),
     ]
     assert [text for _, text in find_block(section(page, "bill"), Definitions).pairs] == [

@@ -1,0 +1,333 @@
+"""A page that moves along its frontier, in a real browser: what it says at a budget is what a page of that says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from optplan.contracts import Frontier, Result, Solution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.instances.library import build_named
+from optplan.solving import frontier, solve
+from optplan.units import Amount, parse_budget
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visit, Visitor
+    from tests.reporting.boa.conftest import ResultMaker
+
+pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
+pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
+
+from optplan.reporting.pages import build_page
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside
+from optplan.reporting.reports import build_report
+
+DESK, PHONE = 1400, 400
+
+#: What a page says: the answer, the badge, the cards, the plan's table, and the bars of the picture.
+READ = """() => {
+    const text = part => part.innerText.replaceAll("\\u00a0", " ");
+    const rows = [...document.querySelectorAll("#plan tr")].map(row => [...row.cells].map(text));
+    const cards = [...document.querySelectorAll(".card")].filter(card => card.offsetParent)
+        .map(card => [card.dataset.key, text(card.querySelector(".value")), text(card.querySelector(".note"))]);
+    const chart = document.getElementById("chart-widths-1");
+    const bars = chart.data.filter(trace => trace.type === "bar")
+        .map(({ base, x, y, text, marker }) => ({ base, x, y, text, color: marker.color }));
+    const names = chart.layout.yaxis.ticktext;
+    return { answer: text(document.querySelector("h1")), badge: text(document.querySelector(".badge")),
+        cards: Object.fromEntries(cards.map(([key, ...said]) => [key, said])), rows, bars, names };
+}"""
+
+
+def write(instance: BoaInstance, result: Result[Solution], line: Frontier | None) -> str:
+    """Write a page."""
+    return build_report(instance, result, Beside(background=line))
+
+
+def read_answer(opened: Visit) -> str:
+    """Return the headline."""
+    return opened.page.locator("h1").inner_text().replace("\u00a0", " ")
+
+
+def read_color(color: str) -> list[int]:
+    """Return red, green and blue of a colour, which browsers and Python round apart."""
+    return [int(color[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+def at_budget(instance: BoaInstance, budget: float) -> BoaInstance:
+    """Return an instance with a budget, in the unit in which it has one."""
+    assert instance.budget is not None
+    return instance.replace(budget=Amount(budget, instance.budget.unit))
+
+
+@pytest.fixture(scope="module")
+def newtrace() -> BoaInstance:
+    """Return the demo's instance."""
+    return cast(BoaInstance, build_named("boa-newtrace")).replace(budget=parse_budget("120gpu"))
+
+
+@pytest.fixture(scope="module")
+def line(newtrace: BoaInstance) -> Frontier:
+    """Return its frontier."""
+    return frontier(newtrace)
+
+
+@pytest.fixture(scope="module")
+def demo(newtrace: BoaInstance, line: Frontier) -> str:
+    """Return the page of the demo's plan."""
+    return write(newtrace, solve(newtrace), line)
+
+
+@pytest.fixture
+def opened(visit: Visitor, demo: str, tmp_path: Path) -> Visit:
+    """Open the page of the demo's plan."""
+    return visit(demo, tmp_path, DESK)
+
+
+@pytest.fixture(scope="module")
+def mixed(newtrace: BoaInstance, line: Frontier) -> tuple[BoaInstance, str]:
+    """Return the problem of mixed plans, and its page."""
+    instance = newtrace.replace(policy="mixed")
+    return instance, write(instance, solve(instance), line)
+
+
+@pytest.mark.parametrize("budget", [95.5, 226.0])
+def test_a_mixed_page_moved_says_what_a_page_solved_there_says(
+    visit: Visitor, mixed: tuple[BoaInstance, str], line: Frontier, tmp_path: Path, budget: float
+) -> None:
+    """Headline, badge, every card, the plan's table and its picture are those of the page that is written there."""
+    instance, source = mixed
+    moved = visit(source, tmp_path, DESK, f"#budget={budget:g}gpu")
+    there = at_budget(instance, budget)
+    (tmp_path / "there").mkdir()
+    solved = visit(write(there, solve(there), line), tmp_path / "there", DESK)
+    found, wanted = moved.page.evaluate(READ), solved.page.evaluate(READ)
+    assert found["badge"] == wanted["badge"] == "proven optimal"
+    # Rows of a class that is shared may come in another order.
+    for each in (found, wanted):
+        each["rows"] = sorted(map(str, each["rows"][1:]), key=lambda row: row.split(",")[-3:])
+        each["names"] = sorted(each["names"])
+        bars = each.pop("bars")
+        each["texts"] = sorted(text for bar in bars for text in bar["text"])
+    assert {name: found[name] for name in ("answer", "cards", "names", "texts")} == {
+        name: wanted[name] for name in ("answer", "cards", "names", "texts")
+    }
+    assert len(found["rows"]) == len(wanted["rows"])
+    assert moved.complaints == []
+
+
+def test_a_pure_page_moved_shows_the_best_known_plan(
+    visit: Visitor,
+    demo: str,
+    newtrace: BoaInstance,
+    line: Frontier,
+    make_result: ResultMaker,
+    tmp_path: Path,
+) -> None:
+    """The plan is that of the last breakpoint within the budget, as its own page says it; the gap is the bound's."""
+    budget = 140.0
+    moved = visit(demo, tmp_path, DESK, f"#budget={budget:g}gpu")
+    within = max(float(each) for each in line.budgets if each <= budget)
+    there = at_budget(newtrace, budget)
+    plan = make_result(there, cast(BoaSolution, line.solution_at(within)))
+    (tmp_path / "there").mkdir()
+    own = visit(write(there, plan, line), tmp_path / "there", DESK)
+    found, wanted = moved.page.evaluate(READ), own.page.evaluate(READ)
+    for name in ("answer", "rows", "names"):
+        assert found[name] == wanted[name]
+    for mine, theirs in zip(found["bars"], wanted["bars"], strict=True):
+        assert mine["text"] == theirs["text"]
+        assert [*map(read_color, mine["color"])] == [pytest.approx(read_color(each), abs=1) for each in theirs["color"]]
+        assert mine["base"] == pytest.approx(theirs["base"])
+        assert mine["x"] == pytest.approx(theirs["x"])
+    for key in ("objective", "gpus", "cost", "changes", "price", "more"):
+        assert found["cards"][key] == wanted["cards"][key]
+    bound = line.at(budget).objective
+    assert found["cards"]["bound"][0] == wanted["cards"]["bound"][0]
+    gap = 100 * (1 - bound / (plan.objective or 0.0))
+    assert found["badge"].startswith("best known, within ")
+    said = float(found["badge"].split()[3])
+    assert gap <= said < 1.2 * gap + 0.01
+    assert "Proven optimal for the" in moved.page.locator("#lead").inner_text()
+    # What does not follow is said to be about another plan.
+    marks = moved.page.evaluate("getComputedStyle(document.getElementById('next'), '::before').content")
+    assert marks == '"This part is about the plan for 120 GPUs on average."'
+
+
+def test_money_by_type_follows(visit: Visitor, tmp_path: Path) -> None:
+    """With several types in money, GPUs are split by type, and the page at another budget is that of its own plan."""
+    instance = cast(BoaInstance, build_named("boa-newtrace-types")).replace(policy="mixed")
+    line = frontier(instance)
+    moved = visit(write(instance, solve(instance), line), tmp_path, DESK, "#budget=60usd/hour")
+    there = at_budget(instance, 60.0)
+    (tmp_path / "there").mkdir()
+    solved = visit(write(there, solve(there), line), tmp_path / "there", DESK)
+    found, wanted = moved.page.evaluate(READ), solved.page.evaluate(READ)
+    assert found["answer"] == wanted["answer"]
+    assert " rtx-2080-ti + " in found["cards"]["gpus"][1]
+    assert found["cards"]["cost"] == wanted["cards"]["cost"]
+
+
+def test_the_keyboard_moves_the_page(opened: Visit) -> None:
+    """Arrows move by a GPU, typing goes anywhere, the buttons from plan to plan, and back to the page as written."""
+    page = opened.page
+    before = page.evaluate(READ)
+    page.locator("#try-range").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#try-number").input_value() == "121"
+    assert read_answer(opened).startswith("With 121 GPUs on average, jobs finish in")
+    assert page.locator("#try-range").get_attribute("aria-valuetext") == page.locator("#try-says").inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.type("7")
+    page.locator("#try-number").fill("139.5")
+    assert "139.5 GPUs" in read_answer(opened)
+    page.locator("#try-less").click()
+    assert page.locator(".badge").inner_text() == "proven optimal"
+    page.locator("#try-more").click()
+    assert page.locator(".badge").inner_text() == "proven optimal"
+    page.wait_for_function("() => location.hash.startsWith('#budget=1')")
+    page.locator("#try-reset").click()
+    assert page.evaluate(READ) == before
+    assert page.locator("body[data-moved]").count() == 0
+    assert opened.complaints == []
+
+
+def test_odd_amounts_are_said(opened: Visit) -> None:
+    """Below the least there is no plan, beyond the most more buys nothing, and what is no number is refused."""
+    page = opened.page
+    page.locator("#try-number").fill("70")
+    assert read_answer(opened) == "No plan keeps to 70 GPUs on average."
+    assert page.locator(".badge").inner_text() == "no plan"
+    assert not page.locator("#plan").is_visible()
+    page.locator("#try-number").fill("100000")
+    assert page.locator(".badge").inner_text() == "proven optimal"
+    assert page.evaluate(READ)["cards"]["price"] == ["nothing", "one fewer costs nothing"]
+    for wrong in ("", "-3", "0"):
+        page.locator("#try-number").fill(wrong)
+        assert page.locator("#try-says").inner_text() == "Write a number above zero."
+        assert page.locator("#try-number").get_attribute("aria-invalid") == "true"
+    page.locator("#try-number").fill("120")
+    assert page.locator("#try-number").get_attribute("aria-invalid") == "false"
+    assert opened.complaints == []
+
+
+def test_what_the_page_does_not_know_is_no_proof(
+    visit: Visitor, newtrace: BoaInstance, line: Frontier, tmp_path: Path
+) -> None:
+    """Where no plan of the page fits and its bounds exclude none, it says that it has none, and not that there is none.
+
+    The first plan, of 74.61 GPUs, is taken out of the page's data; the second uses 74.79.
+    """
+    page = presenter_of(newtrace).build_page(newtrace, solve(newtrace), Beside(background=line))
+    assert page.control is not None
+    first, second, *others = page.control.data["plans"]
+    plans = [{**second, "ways": first["ways"] | second["ways"]}, *others]
+    control = page.control._replace(data={**page.control.data, "plans": plans})
+    opened = visit(build_page(page._replace(control=control)), tmp_path, DESK, "#budget=74.65gpu")
+    assert opened.page.locator(".badge").inner_text() == "not known here"
+    assert read_answer(opened) == "This page has no plan for 74.7 GPUs on average."
+    opened.page.locator("#try-number").fill("74.6")
+    assert opened.page.locator(".badge").inner_text() == "no plan"
+
+
+@pytest.mark.parametrize(
+    ("link", "answer"),
+    [
+        ("140gpu", "With 140 GPUs"),
+        ("140", "With 140 GPUs"),
+        ("1,400e-1GPU", "With 140 GPUs"),
+        ("x", "With 120 GPUs"),
+        ("100%", "With 120 GPUs"),
+    ],
+)
+def test_links_name_budgets(visit: Visitor, demo: str, tmp_path: Path, link: str, answer: str) -> None:
+    """A link opens the page at its budget; what is none leaves it as it is."""
+    opened = visit(demo, tmp_path, DESK, f"#budget={link}")
+    assert read_answer(opened).startswith(answer)
+    assert opened.complaints == []
+
+
+def test_links_in_another_unit_are_refused(opened: Visit) -> None:
+    """The page says in which unit it counts."""
+    opened.page.evaluate("location.hash = '#budget=3usd/hour'")
+    opened.page.wait_for_function("() => document.getElementById('try-says').innerText.includes('counts in gpu')")
+
+
+def test_the_state_is_printed(opened: Visit) -> None:
+    """On paper stand the amount and what it buys, and neither dial nor buttons; folded parts are open."""
+    page = opened.page
+    page.locator("#try-number").fill("140")
+    page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = false; })")
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#proof").is_visible()
+    assert not page.locator("#try-range").is_visible()
+    assert page.locator("#try-says").is_visible()
+    assert read_answer(opened).startswith("With 140 GPUs")
+    assert page.locator(".chart:not(:has(.main-svg))").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert not page.locator("#proof").is_visible()
+    assert opened.complaints == []
+
+
+def test_links_open_folded_parts(visit: Visitor, demo: str, tmp_path: Path) -> None:
+    """From the contents to a folded part: it opens, and its chart is drawn then."""
+    opened = visit(demo, tmp_path, DESK, unfold=False)
+    page = opened.page
+    assert page.locator("#chart-speedups-1 .main-svg").count() == 0
+    page.locator("nav a[href='#speedups']").click()
+    page.wait_for_selector("#chart-speedups-1 .main-svg")
+    assert page.locator("#speedups").is_visible()
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("width", [PHONE, 800, DESK, 2000])
+def test_moved_pages_have_room(visit: Visitor, demo: str, tmp_path: Path, width: int) -> None:
+    """At every width nothing overflows, and no label lies on another, where the page was moved to."""
+    opened = visit(demo, tmp_path, width, "#budget=160gpu")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    assert opened.list_collisions() == []
+    assert opened.complaints == []
+
+
+def test_names_run_nothing_where_the_page_is_moved(
+    visit: Visitor, nasty_instance: BoaInstance, nasty_result: Result[Solution], tmp_path: Path
+) -> None:
+    """Names that are scripts are text in the table and the picture that are made anew."""
+    source = build_report(nasty_instance, nasty_result, Beside(background=frontier(nasty_instance)))
+    opened = visit(source, tmp_path, DESK, "#budget=9gpu")
+    page = opened.page
+    assert page.locator("body[data-moved]").count() == 1
+    assert page.locator("main img").count() == 0
+    assert "<script>alert(1)</script>" in page.locator("#plan table").inner_text()
+    assert opened.complaints == []
+
+
+def test_four_facts_are_read_from_the_demo(visit: Visitor, demo: str, tmp_path: Path) -> None:
+    """From the picture and the headlines alone: who gets how many GPUs and when, the cost, 20 % more, the proof."""
+    opened = visit(demo, tmp_path, DESK, unfold=False)
+    page = opened.page
+    bars = page.evaluate(
+        """() => { const { data, layout } = document.getElementById("chart-widths-1");
+            const bars = data.filter(trace => trace.type === "bar");
+            return bars.flatMap(bar => bar.x.map((size, place) => [layout.yaxis.ticktext[bar.y[place]],
+                Math.round(bar.base[place]), Math.round(bar.base[place] + size), bar.hovertext[place]])); }"""
+    )
+    held: dict[str, list[tuple[int, int, str]]] = {}
+    for name, first, last, words in bars:
+        held.setdefault(name, []).append((first, last, words.partition(": ")[2].partition(" GPU")[0]))
+    assert held["imagenet"] == [(0, 34, "22"), (34, 100, "47")]
+    assert held["bert"] == [(0, 100, "16")]
+    labels = page.locator("#chart-widths-1 .bartext").all_text_contents()
+    assert {"16", "22", "47"} <= set(labels)
+    cards = page.evaluate(READ)["cards"]
+    assert cards["cost"][0] == "$85,672"
+    assert cards["more"] == ["23 min 24 s", "13 % shorter; 144 GPUs on average, $102,807 a month"]
+    assert page.locator(".badge").inner_text() == "proven optimal"
+    assert json.dumps(opened.complaints) == "[]"
