@@ -61,8 +61,7 @@ cdef class RunGraphs:
 
     @cython.locals(row=Py_ssize_t, f=Py_ssize_t, ending=double, first=Py_ssize_t, behind=Py_ssize_t, k=Py_ssize_t,
         cost=double)
-    cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t end,
-        Py_ssize_t table) noexcept nogil
+    cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t end, Py_ssize_t table) noexcept nogil
 
     @cython.locals(endless=double, best=double, node=Py_ssize_t, kind=Py_ssize_t, h=Py_ssize_t, f=Py_ssize_t,
         k=Py_ssize_t)
