@@ -89,6 +89,11 @@ class Table:
         """All rows in the form that pages and terminals lay out."""
         return [row if isinstance(row, Row) else Row(row) for row in self.rows]
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether rows stand in groups."""
+        return any(row.starts_group for row in self.set_rows)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Shown]:
         """Lay the table out for a terminal, in as many parts as its width asks for."""
         texts = [_write_row(row, len(self.columns)) for row in self.set_rows]

@@ -38,8 +38,7 @@ def is_lost(bound: float, worth: float) -> bool:
 
 def is_within(consumption: float | NDArray[np.float64], limit: float | NDArray[np.float64]) -> bool:
     """Whether total consumptions keep their limits, the rounding of the sums included."""
-    within = consumption <= limit * (1.0 + LIMIT_TOLERANCE + 0.75 * ROUNDING)
-    return bool(within if isinstance(within, bool) else np.all(within))
+    return bool(np.asarray(consumption <= limit * (1.0 + LIMIT_TOLERANCE + 0.75 * ROUNDING)).all())
 
 
 def count_digits(number: float, other: float) -> int:

@@ -175,7 +175,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
         if not verification.unlisted:
             break
     verification.require()
-    result = result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+    result = result.model_copy(update={"verify_seconds": verification.seconds, "on_trust": verification.on_trust})
     return _finish(formulation, instance, result, time_limit_s, ranges=ranges)
 
 

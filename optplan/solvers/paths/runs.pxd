@@ -47,10 +47,9 @@ cdef class RunGraphs:
         weight=double, row=Py_ssize_t, k=Py_ssize_t, cost=double, f=Py_ssize_t)
     cdef void weigh(self, Py_ssize_t g, const double[::1] weights) noexcept nogil
 
-    @cython.locals(j=Py_ssize_t, row=Py_ssize_t, f=Py_ssize_t, ending=double, first=Py_ssize_t, behind=Py_ssize_t,
-        k=Py_ssize_t, cost=double)
-    cdef void lengthen(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t known, Py_ssize_t end,
-        Py_ssize_t table) noexcept nogil
+    @cython.locals(j=Py_ssize_t)
+    cdef void lengthen(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t known,
+        Py_ssize_t end) noexcept nogil
 
     @cython.locals(endless=double, depth=Py_ssize_t, h=Py_ssize_t, j=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t,
         end=Py_ssize_t, k=Py_ssize_t, known=Py_ssize_t)
@@ -59,6 +58,10 @@ cdef class RunGraphs:
     @cython.locals(endless=double, best=double, second=double, nearest=Py_ssize_t, f=Py_ssize_t, h=Py_ssize_t,
         first=Py_ssize_t, behind=Py_ssize_t, lowest=double, k=Py_ssize_t)
     cdef void leave(self, Py_ssize_t g, Py_ssize_t j) noexcept nogil
+
+    @cython.locals(row=Py_ssize_t, f=Py_ssize_t, ending=double, first=Py_ssize_t, behind=Py_ssize_t, k=Py_ssize_t,
+        cost=double)
+    cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t end, Py_ssize_t table) noexcept nogil
 
     @cython.locals(endless=double, best=double, node=Py_ssize_t, kind=Py_ssize_t, h=Py_ssize_t, f=Py_ssize_t,
         k=Py_ssize_t)

@@ -244,25 +244,13 @@ class RunGraphs:
                     if self.closed[row, k]:
                         self.run[row - origin, k] = endless
 
-    def lengthen(self, g: int, h: int, begin: int, known: int, end: int, table: int) -> None:
-        """Write into a table what paths cost from each node of a kind on, where the run ends before ``end``.
+    def lengthen(self, g: int, h: int, begin: int, known: int, end: int) -> None:
+        """Write into ``part`` what a run costs from each node on, until it ends before ``end`` and the path after it.
 
         The layers from ``known`` on are there already.
         """
-        f = h if self.per_kind else 0
         for j in range(known - 1, begin - 1, -1):
-            row = self.starts[g] + j
-            ending = self.suffix[j + 1, h]
-            first = behind = 0
-            if j + 1 < end:
-                first, behind = self.low[row + 1, h], self.high[row + 1, h]
-                for k in range(first, behind):
-                    ending = min(ending, self.tables[table, j + 1, k] + self.enter[f, k])
-            for k in range(self.low[row, h], self.high[row, h]):
-                cost = ending
-                if first <= k < behind and self.tables[table, j + 1, k] < cost:
-                    cost = self.tables[table, j + 1, k]
-                self.tables[table, j, k] = cost + self.run[j, k]
+            self.step_back(g, h, j, end, 1)
 
     def retreat(self, g: int) -> None:
         """Write what paths cost from each node on, where a run begins, and behind each run, from the end."""
@@ -273,7 +261,7 @@ class RunGraphs:
         for j in range(depth - 1, -1, -1):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
-                    self.lengthen(g, h, j, j + 1, depth, 0)
+                    self.step_back(g, h, j, depth, 0)
                     continue
                 first, behind = self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]
                 end = self.reach[self.starts[g] + j, h]
@@ -283,7 +271,7 @@ class RunGraphs:
                     continue
                 # Runs that have to end at the same layer are the same from there on.
                 known = j + 1 if j + 1 < end == self.reach[self.starts[g] + j + 1, h] else end
-                self.lengthen(g, h, j, known, end, 1)
+                self.lengthen(g, h, j, known, end)
                 for k in range(first, behind):
                     self.go[j, k] = self.part[j, k]
             self.leave(g, j)
@@ -313,6 +301,22 @@ class RunGraphs:
         if not self.per_kind:
             for f in range(self.num_kinds):
                 self.suffix[j, f] = second if f == nearest else best
+
+    def step_back(self, g: int, h: int, j: int, end: int, table: int) -> None:
+        """Write into a table what paths cost from each node of a kind on, where the run ends before ``end``."""
+        row = self.starts[g] + j
+        f = h if self.per_kind else 0
+        ending = self.suffix[j + 1, h]
+        first = behind = 0
+        if j + 1 < end:
+            first, behind = self.low[row + 1, h], self.high[row + 1, h]
+            for k in range(first, behind):
+                ending = min(ending, self.tables[table, j + 1, k] + self.enter[f, k])
+        for k in range(self.low[row, h], self.high[row, h]):
+            cost = ending
+            if first <= k < behind and self.tables[table, j + 1, k] < cost:
+                cost = self.tables[table, j + 1, k]
+            self.tables[table, j, k] = cost + self.run[j, k]
 
     def price(self, g: int, weights: Floats) -> float:
         """Find a graph's best path of possible runs under weights (1 + L,); return its weighted sum."""
@@ -346,7 +350,7 @@ class RunGraphs:
                     end = depth
                 else:
                     end = self.reach[origin + j, kind]
-                    self.lengthen(g, kind, j, end, end, 1)
+                    self.lengthen(g, kind, j, end, end)
             self.path[g, j] = node
             if j + 1 == depth:
                 break
@@ -444,7 +448,7 @@ class RunGraphs:
                 # Runs that have to end at the same layer go on together, once the last of them has begun.
                 joins = j > 0 and self.reach[origin + j - 1, h] == end
                 if not joins:
-                    self.lengthen(g, h, j, end, end, 1)
+                    self.lengthen(g, h, j, end, end)
                 self.step_on(g, h, j, joins, True, 1)
                 if j + 1 == end or self.reach[origin + j + 1, h] != end:
                     for layer in range(j + 1, end):

@@ -54,9 +54,8 @@ cdef class RestrictedMaster:
         limit=Py_ssize_t, at=Py_ssize_t, c=Py_ssize_t, reduced=double, row=Py_ssize_t, ratio=double, each=Py_ssize_t, level=double)
     cpdef bint optimise(self, Py_ssize_t most) noexcept
 
-    @cython.locals(graphs=Py_ssize_t, limits=Py_ssize_t, unit=double, _round=Py_ssize_t, paid=double,
-        limit=Py_ssize_t, weight=double, total=double, better=Py_ssize_t, g=Py_ssize_t, least=double, share=double,
-        c=Py_ssize_t)
+    @cython.locals(graphs=Py_ssize_t, limits=Py_ssize_t, unit=double, _round=Py_ssize_t, paid=double, limit=Py_ssize_t,
+        weight=double, total=double, better=Py_ssize_t, g=Py_ssize_t, least=double, share=double, c=Py_ssize_t)
     cpdef int generate(self, double cutoff, Py_ssize_t most, bint anew) noexcept
 
     @cython.locals(total=double, row=Py_ssize_t, column=Py_ssize_t)

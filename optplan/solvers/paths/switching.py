@@ -77,7 +77,7 @@ class LinkedGraphs:
         per_layer = any(_enters_by_layer(graph) for graph in graphs)
         run_value = np.zeros((int(starts[-1]), columns[0].size))
         run_consumption = np.zeros((limits.size, *run_value.shape))
-        enter_value = stack.entries(per_layer=per_layer)
+        enter_value = np.zeros((len(run_value) if per_layer else len(graphs), columns.shape[1], columns[0].size))
         enter_consumption = np.zeros((limits.size, *enter_value.shape))
         for position, graph in enumerate(graphs[number] for number in order.tolist()):
             stack.fill(run_value, position, graph.run_value)
@@ -137,8 +137,7 @@ class LinkedGraphs:
         value, consumption = np.empty(positions.size), np.empty((positions.size, self.limits.size))
         self.costs.add_up_paths(positions, places, value, consumption)
         if self.num_groups > 1:
-            numbers = self.columns[positions[:, None], places]
-            places = np.where(places < 0, -1, numbers).astype(np.int32)
+            places = np.where(places < 0, -1, self.columns[positions[:, None], places]).astype(np.int32)
         return PathBatch(value, consumption, places)
 
     @cached_property
@@ -220,10 +219,6 @@ class _Stack:
     starts: IntArray
     num_graphs: int
     num_groups: int
-
-    def entries(self, *, per_layer: bool) -> FloatArray:
-        rows = int(self.starts[-1]) if per_layer else self.num_graphs
-        return np.zeros((rows, self.num_groups, self.columns.shape[1]))
 
     def fill(self, target: FloatArray, position: int, table: FloatArray) -> None:
         """Write (E, K) numbers of one graph into rows."""

@@ -167,20 +167,15 @@ class Options:
         ends = np.searchsorted(self.group, np.arange(len(self.gpu_types) + 1)).tolist()
         return {name: slice(*pair) for name, pair in zip(self.gpu_types, pairwise(ends), strict=True)}
 
-    @cached_property
-    def _places(self) -> tuple[FloatArray, int]:
-        """Numbers (K,) that increase from pair to pair, and what they do so by from a type to the next at most."""
-        most = int(self.widths.max()) + 1
-        return (self.group * most + self.widths).astype(np.float64), most
-
     def find(self, gpu_types: tuple[str, ...] | None, widths: FloatArray) -> IntArray:
         """Return the positions of pairs (P,), or -1 where one is not allowed; types are None where there is one."""
         group: IntArray | int = 0
         if gpu_types is not None:
             groups = {gpu_type: position for position, gpu_type in enumerate(self.gpu_types)}
             group = np.array([groups.get(gpu_type, -1) for gpu_type in gpu_types])
-        places, most = self._places
-        found = np.minimum(places.searchsorted(group * most + widths), places.size - 1)
+        most = int(self.widths.max()) + 1
+        found = np.searchsorted(self.group * most + self.widths, group * most + widths)
+        found = np.minimum(found, self.widths.size - 1)
         allowed = self.widths[found] == widths
         if len(self.gpu_types) > 1 or gpu_types is not None:
             allowed &= self.group[found] == group

@@ -90,14 +90,9 @@ class Demand:
         """Time average."""
         return float(self.any_time @ np.arange(self.any_time.size)) * self.unit
 
-    @cached_property
-    def _any_below(self) -> FloatArray:
-        below: FloatArray = self._below.mean(axis=0) if len(self._below) > 1 else self._below[0]
-        return below
-
     def quantile(self, level: float) -> float:
         """Return the least number of GPUs that is enough for a share of the time."""
-        return self._quantile(self._any_below, level)
+        return self._quantile(self._below.mean(axis=0) if len(self._below) > 1 else self._below[0], level)
 
     def busiest(self, level: float) -> float:
         """Return the same within the hour of the day that needs most."""
