@@ -226,7 +226,7 @@ def measure_paces(scope: Scope) -> Rows:
     """Measure informed SEER with other spreads of the pace, on the tasks on which the spread was chosen."""
     told: Rows = {}
     for task in TASKS[len(TRAINED) :]:
-        for name in ("16x30",) if scope.quick else ("8x30", "16x30", "16x60"):
+        for name in ("16x30",) if scope.quick else ("8x30",):
             for spread in (1.0, 2.0, 8.0):
                 search, _ = informed(SETTINGS[name], others_of(task), pace_spread=spread)
                 row = run_searches_or_fail(task, SETTINGS[name], search, _seeds(scope)).row()
