@@ -79,7 +79,7 @@ def measure_tasks(_: Scope) -> Rows:
 def _correlate(left: np.ndarray, right: np.ndarray) -> float:
     """Return Spearman's rank correlation; ties have the order of the table."""
     ranks = [each.argsort(kind="stable").argsort(kind="stable") for each in (left, right)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def measure_plans(_: Scope) -> Rows:
@@ -128,7 +128,7 @@ def _tell_plan(instance: SeerInstance, solution: SeerSolution) -> Rows:
 def measure_sweep(task: str, marks: Sequence[float], pause_s: float, scope: Scope) -> Rows:
     """Measure SEER as published with these shortest rounds, in epochs."""
     told: Rows = {}
-    for name, setting in _settings(scope).items():
+    for name, setting in SETTINGS.items():
         for epochs in marks:
             search = seer(setting, epochs, pause_s=pause_s)
             found = search and run_searches(task, setting, search, _seeds(scope), pause_s=pause_s)
@@ -214,7 +214,7 @@ def measure_two_rounds(scope: Scope) -> Rows:
     """Measure SEER as published with the longest shortest round that leaves it two rounds."""
     told: Rows = {}
     for task in TASKS:
-        for name, setting in _settings(scope).items():
+        for name, setting in SETTINGS.items():
             search = seer(setting, two_rounds_epochs(setting))
             if search is not None:
                 found = run_searches_or_fail(task, setting, search, _seeds(scope))
@@ -252,7 +252,7 @@ def measure_winners(scope: Scope) -> Rows:
     """Where the trials that SEER returns began, as published, and how many trials changed their GPUs."""
     told: Rows = {}
     for task in TRAINED:
-        for name, setting in _settings(scope).items():
+        for name, setting in SETTINGS.items():
             search, chosen = seer(setting, PRINTED), plan(setting.instance(PRINTED))
             if search is None or chosen is None or len(chosen.brackets) < 2:
                 continue
@@ -315,11 +315,11 @@ def _most_at_once(outcome: SearchOutcome) -> int:
     return max(sum(s.gpus for s in outcome.stretches if s.start_min <= at < s.stop_min - 1e-9) for at in starts)
 
 
-def measure_theorem(scope: Scope) -> Rows:
+def measure_theorem(_: Scope) -> Rows:
     """Whether the condition of Theorem 2 holds for the published plans, with each task's own curves as prior."""
     told: Rows = {}
     for task in TRAINED:
-        for name, setting in _settings(scope).items():
+        for name, setting in SETTINGS.items():
             prior = past_runs([task], setting.epoch_min, 1.0)
             found = evaluate_theorem2(setting.instance(PRINTED, pause_s=0.0, objective="quality", prior=prior))
             readings = {"printed": found.printed, "corrected": found.corrected}
