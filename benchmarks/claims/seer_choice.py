@@ -40,8 +40,9 @@ def shortfalls(rows: Rows) -> dict[str, list[tuple[str, str, float]]]:
             ways = {f"{mark} epochs": swept[mark]["accuracy"] for mark in MARKS if mark in swept}
             best = max(ways.values())
             ways["informed"] = chosen["accuracy"]
-            if chosen["two rounds"]:
-                ways["two rounds"] = chosen["two rounds"]["accuracy"]
+            two = rows.get("two rounds", {}).get(task, {}).get(setting)
+            if two is not None:
+                ways["two rounds"] = two["accuracy"]
             for way, accuracy in ways.items():
                 told.setdefault(way, []).append((task, setting, 100 * (best - accuracy)))
     return told
@@ -117,7 +118,7 @@ def _list_settings(rows: Rows) -> Iterator[list[str]]:
         for setting, chosen in settings.items():
             swept = rows["sweep"][task][setting]
             known = [f"{swept[mark]['accuracy']:.3f}" if mark in swept else "" for mark in MARKS]
-            two = chosen["two rounds"]
+            two = rows.get("two rounds", {}).get(task, {}).get(setting)
             yield [
                 task, setting, *known, f"{two['accuracy']:.3f}" if two else "",
                 f"{chosen['accuracy']:.3f} ± {chosen['error']:.3f}", f"{chosen['rounds']}",

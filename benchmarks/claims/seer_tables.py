@@ -28,7 +28,8 @@ SEARCHES = (
     "4's, "
     "so that the paper's t_min is two epochs; a resize pauses for 15 s. SEER as published, its shortest round two "
     "epochs, "
-    "by 100 searches; ASHA and HyperSched by 24, BOHB by 6. Printed: rivals' least resource is one epoch; best: the "
+    "by 100 searches; ASHA and HyperSched by 24, BOHB by 6, and gains are over the seeds that both have. Printed: "
+    "rivals' least resource is one epoch; best: the "
     "best mean of 1, 2, 4 and 8 epochs (BOHB 1 and 4; E-Grid on 1, 2, 4 or 8 GPUs). Accuracies are validation's."
 )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from suites.bohb import run_bohb
@@ -139,7 +139,7 @@ Search = Callable[[SearchSetting, np.random.Generator], SearchOutcome]
 
 def plan(instance: SeerInstance, solver: str = "published-seer") -> SeerSolution | None:
     """Return what a solver chooses; None where there is nothing."""
-    return cast(SeerSolution | None, solve(instance, solver=solver).solution)
+    return solve(instance, solver=solver).solution
 
 
 def seer(

@@ -256,6 +256,8 @@ def _describe_curves(prior: ParametricPrior | TablePrior) -> str:
     if isinstance(prior, TablePrior):
         runs = "a past run" if prior.runs == 1 else f"{prior.runs:,} past runs"
         runs += f" of {prior.task_count} tasks, one for each search" if prior.task_count > 1 else ""
+        if prior.pace_spread > 1.0:
+            runs += f", up to {prior.pace_spread:g} times faster or slower in each"
         return f"those of {runs}, up to {words.format_minutes(prior.last_min)} on one GPU"
     shape = "uniform" if prior.terminal_shape == 1 else f"shape {prior.terminal_shape:g}"
     ends = f"between {prior.terminal_low_loss:g} and {prior.terminal_high_loss:g} ({shape})"

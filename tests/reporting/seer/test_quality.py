@@ -114,6 +114,9 @@ def test_an_instance_shows_its_prior(informed: SeerInstance) -> None:
     table = {"form": "table", "start_loss": 1.0, "losses": [[0.5, 0.4]], "scaling": PRIOR["scaling"]}
     shown = show(*PRESENTER.present_instance(informed.replace(prior=table)))
     assert "those of a past run, up to 2 min 00 s on one GPU" in shown
+    mixed = table | {"losses": [[0.5, 0.4]] * 3, "tasks": [1, 1, 2], "pace_spread": 4.0}
+    shown = show(*PRESENTER.present_instance(informed.replace(prior=mixed)))
+    assert "those of 3 past runs of 2 tasks, one for each search, up to 4 times faster or slower in each" in shown
     assert "published rounds" not in show(*PRESENTER.present_instance(informed.replace(deadline_min=0.5)))
 
 

@@ -10,7 +10,8 @@ one GPU. A prior is a distribution of curves, from which the trials of a search 
     log-uniform, and the two may be correlated.
 ``table``
     Past runs, each as likely as any other; linear between the epochs that it has, and held after the last one. Where
-    they are of several tasks, a search meets one of these, as its trials will be of one task, too.
+    they are of several tasks, a search meets one of these, as its trials will be of one task, too; and it may learn
+    faster or slower than they did, at one pace for all of its trials.
 """
 
 from __future__ import annotations
