@@ -38,7 +38,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz kills check bench bench-paper bench-cards docs build clean
+.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz kills check bench bench-paper bench-gpu bench-cards docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -96,6 +96,9 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 bench-paper: $(STAMPS)/pollux,torch-$(CHECKSUM) ## Measure what is missing for the four papers' claims and write their pages; CLAIMS="PAPER... --quick" is shorter
 	PYTHONPATH=benchmarks $(BIN)/python -P -m paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 	PYTHONPATH=benchmarks $(BIN)/python -P -m claims --data "$(DATA)" $(CLAIMS)
+
+bench-gpu: $(STAMPS)/torch-$(CHECKSUM) ## Measure Srift's tables 5 and 6 where there are GPUs, in under 10 minutes, and write docs/claims-srift.md
+	PYTHONPATH=benchmarks $(BIN)/python -P -m claims srift --again GPU
 
 bench-cards: $(STAMPS)/plot-$(CHECKSUM) ## Try speedups from model cards on models left out of the fit, and write docs/model-card-errors.md
 	PYTHONPATH=benchmarks $(BIN)/python -P benchmarks/bench_cards.py --data "$(DATA)"

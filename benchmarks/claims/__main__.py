@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from claims.papers import CACHE, NAMES, measure
+from claims.papers import CACHE, NAMES, measure, parts_of
 from claims.record import Scope
 from claims.tables import write_all
-from optplan.errors import OptplanError
+from optplan.errors import DataWarning, OptplanError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,11 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in asked.papers if name not in NAMES]
     if unknown:
         parser.error(f"no paper is called {unknown[0]!r}; there are {', '.join(NAMES)}")
+    lost = [part for part in asked.again if not any(part in parts_of(name) for name in asked.papers or NAMES)]
+    if lost:
+        parts = ", ".join(repr(part) for name in asked.papers or NAMES for part in parts_of(name))
+        parser.error(f"--again: nothing that is measured is called {lost[0]!r}; there are {parts}")
     docs, cache = (Path("out/claims"), Path("out/claims/rows")) if asked.quick else (Path("docs"), CACHE)
     readme = None if asked.quick else Path("README.md")
     try:
-        for name in () if asked.pages else asked.papers or NAMES:
-            measure(name, Scope(asked.data, asked.quick), cache, asked.again, _say)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # noise below zero and few jobs are what some claims are about
+            for name in () if asked.pages else asked.papers or NAMES:
+                measure(name, Scope(asked.data, asked.quick), cache, asked.again, _say)
         for path in write_all(docs, cache, readme):
             _say(f"wrote {path}")
     except OptplanError as error:

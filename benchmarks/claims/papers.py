@@ -66,6 +66,7 @@ def measure(
             say(f"{name}: {key} is left out: it needs {part.needs}")
             continue
         seconds = _processor_seconds() - before
+        kept = read_kept(name, cache)  # another process may have measured another part meanwhile
         kept[key] = {
             "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
             "processor_seconds": round(seconds, 1),

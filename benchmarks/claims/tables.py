@@ -33,14 +33,19 @@ def list_pages(cache: Path) -> dict[str, str]:
     """Return the text of every page and chart by its name in the folder of the documentation."""
     texts: dict[str, str] = {}
     for name in NAMES:
-        paper, kept = load(name), read_kept(name, cache)
-        if not paper.list_claims(rows_of(kept)):
-            continue
-        charts = paper.draw_charts(rows_of(kept))
-        texts |= {_chart_path(paper, chart): chart.svg + "\n" for chart in charts}
-        texts[paper.page] = write_page(paper, kept, charts)
+        texts |= list_pages_of(name, read_kept(name, cache))
     texts["claims.md"] = write_index(_gather(cache))
     return texts
+
+
+def list_pages_of(name: str, kept: Mapping[str, Kept]) -> dict[str, str]:
+    """Return the text of a paper's page and charts by their names; none without a claim."""
+    paper = load(name)
+    if not paper.list_claims(rows_of(kept)):
+        return {}
+    charts = paper.draw_charts(rows_of(kept))
+    texts = {_chart_path(paper, chart): chart.svg + "\n" for chart in charts}
+    return {**texts, paper.page: write_page(paper, kept, charts)}
 
 
 def write_page(paper: Paper, kept: Mapping[str, Kept], charts: Sequence[Chart]) -> str:

@@ -61,6 +61,17 @@ def test_factors_are_taken_at_equal_hours(slow_s: float, verdict: Verdict) -> No
     assert "without Sia's slowdowns" in claim.setting
 
 
+def test_a_single_size_is_judged_on_the_curve_of_the_rival() -> None:
+    """At 200 GPU-hours the rival is at 200 s, on its own line of powers: 1.6 times BOA's 125 s; not beyond it."""
+    rows: dict[str, Any] = {"few": {EXACT: [tell_point(200.0, 125.0)], AUTOSCALED: OWN}}
+    claim = judge_factor(rows, "figure 4a", "shorter", Pair("few", "off", EXACT, AUTOSCALED), 1.6)
+    assert (claim.here, claim.verdict) == ("1.60 times", Verdict.HOLDS)
+    assert "its only size: 125 s for 200 s" in claim.why
+    rows["few"][EXACT] = [tell_point(500.0, 90.0)]
+    claim = judge_factor(rows, "figure 4a", "shorter", Pair("few", "off", EXACT, AUTOSCALED), 1.6)
+    assert claim.verdict is Verdict.UNSAID
+
+
 def test_points_that_did_not_complete_all_jobs_are_left_out() -> None:
     """Without another point the rival was not run."""
     rows = {"few": {EXACT: OWN, AUTOSCALED: [tell_point(200.0, 320.0, left=1)]}}
