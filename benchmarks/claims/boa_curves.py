@@ -207,8 +207,8 @@ def _judge_one(where: str, says: str, pair: Pair, factor: float, found: tuple[Po
     shorter = value / getattr(point, pair.what)
     why = (
         f"At {hours / SPANS_H[pair.which]:,.0f} GPUs, its only size: {getattr(point, pair.what):,.0f} s for "
-        f"{value:,.0f} s; means are {tell_above(point)} and, at the nearest size, {tell_above(rival.nearest(hours))} above "
-        "the proven least."
+        f"{value:,.0f} s; means are {tell_above(point)} and, at the nearest size, {tell_above(rival.nearest(hours))} "
+        "above the proven least."
     )
     return Claim(where, says, paper, f"{shorter:.2f} times", judge_at_least(shorter, factor), why, pair.setting)
 

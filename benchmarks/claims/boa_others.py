@@ -269,8 +269,10 @@ def _on_rival_information(rows: Rows) -> Claim:
 def list_advantages(rows: Rows, slowdown: str, rival: str) -> list[tuple[float, float]]:
     """Return by C^2 measured by which factor BOA's mean is shorter, at the GPU-hours of the rival on each trace."""
     found = []
+    late = {row["variation"]: [row["point"]] for row in rows.get("late", [])}
     for row in rows.get(part_of("bursts", slowdown), []):
-        points = {name: [read_point(each) for each in own if not each["left"]] for name, own in row["policies"].items()}
+        policies = {**row["policies"], LATE: late.get(row["variation"], [])}
+        points = {name: [read_point(each) for each in own if not each["left"]] for name, own in policies.items()}
         if points.get(EXACT) and points.get(rival):
             other = points[rival][0]
             own = Curve(EXACT, points[EXACT]).at(other.node_gpu_hours)

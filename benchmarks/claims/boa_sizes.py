@@ -45,5 +45,3 @@ BURST_BUDGETS: Mapping[str, tuple[float, ...]] = {
     "off": (115, 130),
     "on": (108, 125),
 }
-#: Figure 9's runs of the rival whose sizes come a round late.
-LATE_VARIATIONS = (1.0, 30.0)
