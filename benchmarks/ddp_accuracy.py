@@ -21,9 +21,9 @@ from optplan.formulations.srift.laws.iteration import predict_iteration
 from optplan.profiling.allreduce_data import Place
 from optplan.profiling.allreduce_prober import ProbeSettings, Timing, choose_sizes, collect, measure_all
 from optplan.profiling.bandwidth_tabulation import tabulate
-from optplan.profiling.process_groups import run_ranks
+from optplan.profiling.process_groups import GLOO, NCCL, run_ranks
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
-from optplan.profiling.workloads import Workload, call_module, load_workload
+from optplan.profiling.workloads import Workload, call_module, load_workload, make_clock
 from optplan.schema import FrozenModel
 
 _HERE = "here"
@@ -71,6 +71,7 @@ def check_accuracy(
     iterations: int = 50,
     bucket_mib: int = 1,
     timeout_s: float = 600.0,
+    backend: str = GLOO,
 ) -> Accuracy:
     """Train a network on several processes of this machine, and predict what an iteration takes.
 
@@ -88,6 +89,8 @@ def check_accuracy(
         Size in MiB from which a bucket of gradients is exchanged.
     timeout_s
         For everything.
+    backend
+        ``gloo``, or ``nccl`` with a CUDA device for each rank.
 
     Returns
     -------
@@ -107,7 +110,8 @@ def check_accuracy(
             "or more, a batch or more and whole numbers from 1 on are needed"
         )
     wanted = sorted(set(batches))
-    found = run_ranks(_measure_here, ranks, (target, wanted, iterations, bucket_mib), timeout_s=timeout_s)
+    setting = (target, wanted, iterations, bucket_mib, backend == NCCL)
+    found = run_ranks(_measure_here, ranks, setting, backend=backend, timeout_s=timeout_s)
     profile = JobProfile.parse(found["profile"])
     probed = tabulate(collect([Timing(**row) for row in found["timings"]], Place(_HERE)))
     rows = tuple(
@@ -127,11 +131,13 @@ def check_accuracy(
     )
 
 
-def _measure_here(target: str, batches: list[int], iterations: int, bucket_mib: int) -> dict[str, Any]:
+def _measure_here(target: str, batches: list[int], iterations: int, bucket_mib: int, on_gpu: bool) -> dict[str, Any]:  # noqa: FBT001
     """Profile, probe and train, on every rank; rank 0's figures count, but for the slowest rank's of the probe."""
     import torch.distributed as group
 
-    workload = load_workload(target)
+    kind = "cuda" if on_gpu else "cpu"
+    device = f"cuda:{group.get_rank()}" if on_gpu else "cpu"
+    workload = load_workload(target).moved(device)
 
     def make_in_step(batch: int) -> Any:  # noqa: ANN401 - inputs of any structure
         """Make inputs, and wait for the other ranks: passes begin together, as in training."""
@@ -142,34 +148,42 @@ def _measure_here(target: str, batches: list[int], iterations: int, bucket_mib: 
     # One attempt: every rank has to run as many passes as the others.
     settings = ProfilerSettings(repetitions=_REPETITIONS, attempts=1, mend_falls=True)
     profile = profile_module(
-        workload.module, make_in_step, loss=workload.loss, largest_batch=batches[-1], settings=settings
+        workload.module,
+        make_in_step,
+        loss=workload.loss,
+        device=device,
+        largest_batch=batches[-1],
+        settings=settings,
     )
     # The powers of two around all layers and all buckets, of which one may hold the largest layer and more.
     least, most = (int(size) for size in (profile.layers.gradient_bytes.min(), profile.layers.gradient_bytes.max()))
     largest = 2 ** (most + bucket_mib * _MEBIBYTE - 1).bit_length()
     sizes = choose_sizes(largest, 2 ** (least.bit_length() - 1))
-    timings = measure_all(ProbeSettings(world_sizes=(group.get_world_size(),), sizes_bytes=sizes))
+    timings = measure_all(ProbeSettings(world_sizes=(group.get_world_size(),), sizes_bytes=sizes), kind)
     return {
         "profile": profile.to_json_data(),
         "timings": timings,
-        "iterations": _train(workload, batches, iterations, bucket_mib),
+        "iterations": _train(workload, batches, iterations, bucket_mib, device),
     }
 
 
-def _train(workload: Workload, batches: list[int], iterations: int, bucket_mib: int) -> list[list[float]]:
+def _train(workload: Workload, batches: list[int], iterations: int, bucket_mib: int, device: str) -> list[list[float]]:
     """Return the seconds of each iteration, by batch; the batches take turns, as in profiling."""
     import torch.distributed as group
     from torch.nn.parallel import DistributedDataParallel
 
     network = DistributedDataParallel(workload.module, bucket_cap_mb=bucket_mib)
+    wait = make_clock(device).finish
     taken: list[list[float]] = [[] for _ in batches]
     for turn in range(_WARM_UP + iterations):
         for place, batch in enumerate(batches):
             inputs = workload.make_batch(batch)
             group.barrier()
             network.zero_grad(set_to_none=True)
+            wait()
             start = time.perf_counter()
             workload.loss(call_module(network, inputs)).backward()
+            wait()
             if turn >= _WARM_UP:
                 taken[place].append(time.perf_counter() - start)
     return taken

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean, median
 
 import torch
 from ddp_accuracy import Accuracy, PredictedIteration, check_accuracy
-from publish import ASSETS, say_time, write_table
 from torch import Tensor, nn
 
 from optplan.instances.files import format_json
@@ -64,14 +63,13 @@ def wide() -> tuple[nn.Module, Callable[[int], Tensor]]:
 
 
 def main() -> None:
-    """Write ``benchmarks/srift-accuracy-DATE.json`` and ``docs/assets/srift-accuracy.md``."""
+    """Write ``benchmarks/srift-accuracy-DATE.json``, of which the page of Srift's claims is made."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--date", required=True, help="when it runs, as in 2026-11-21")
     parser.add_argument("--runs", type=int, default=5, help="of everything; their medians count")
     parser.add_argument("--iterations", type=int, default=20, help="measured at each batch, in each run")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON")
-    parser.add_argument("--assets", type=Path, default=ASSETS, help="folder of the table")
     parser.add_argument("--machine", default=describe_machine(), help="where it runs; by default, this machine")
     arguments = parser.parse_args()
     before = os.getloadavg()[0]
@@ -91,12 +89,7 @@ def main() -> None:
     }
     path = arguments.results / f"srift-accuracy-{arguments.date}.json"
     path.write_text(format_json(record) + "\n", encoding="utf-8")
-    how = f"medians of {arguments.runs} runs; load of the machine before them {before:.1f}"
-    text = "\n".join(
-        [f"`python benchmarks/srift_accuracy.py` on {arguments.date}: {where}; {how}.", "", *write_tables(combined)]
-    )
-    (arguments.assets / "srift-accuracy.md").write_text(text, encoding="utf-8")
-    print("wrote", path, "and", arguments.assets / "srift-accuracy.md")
+    print("wrote", path)
 
 
 def combine(network: str, runs: Sequence[Accuracy]) -> Accuracy:
@@ -113,39 +106,6 @@ def combine(network: str, runs: Sequence[Accuracy]) -> Accuracy:
         mape=fmean(abs(row.predicted_s / row.measured_s - 1) for row in rows),
         mape_layerwise=fmean(abs(row.predicted_layerwise_s / row.measured_s - 1) for row in rows),
     )
-
-
-def write_tables(found: dict[str, Accuracy]) -> Iterator[str]:
-    """Write the error of each network, and every iteration behind it."""
-    head = ["network", "gradients", "layers", "mean error", "layer by layer"]
-    yield from write_table("Mean absolute percentage error", head, [sum_up(name, each) for name, each in found.items()])
-    head = ["network", "batch of a rank", "passes", "exchange", "predicted", "measured", "error"]
-    rows: Sequence[Sequence[str]] = [
-        [
-            name,
-            str(row.batch),
-            say_time(row.compute_s),
-            say_time(row.exchange_s),
-            say_time(row.predicted_s),
-            say_time(row.measured_s),
-            f"{100 * (row.predicted_s / row.measured_s - 1):+.0f} %",
-        ]
-        for name, each in found.items()
-        for row in each.rows
-    ]
-    yield from write_table("Iterations", head, rows)
-
-
-def sum_up(name: str, accuracy: Accuracy) -> list[str]:
-    """Return the row of a network."""
-    sizes = accuracy.profile.layers.gradient_bytes
-    return [
-        name,
-        f"{sizes.sum() / 1e6:.1f} MB",
-        str(sizes.size),
-        f"{100 * accuracy.mape:.1f} %",
-        f"{100 * accuracy.mape_layerwise:.1f} %",
-    ]
 
 
 if __name__ == "__main__":

@@ -42,6 +42,6 @@ BURSTS: Mapping[str, tuple[float, tuple[float, ...], tuple[int, ...]]] = {
     "on": (0.88, (1.0, 30.0), (1,)),
 }
 BURST_BUDGETS: Mapping[str, tuple[float, ...]] = {
-    "off": (115, 130),
+    "off": (105, 125),
     "on": (108, 125),
 }
