@@ -184,14 +184,33 @@ def judge_factor(rows: Rows, where: str, says: str, pair: Pair, factor: float) -
     curves, paper = read_curves(rows, pair.which, pair.slowdown), f"up to {factor:g} times"
     if pair.way not in curves or pair.rival not in curves:
         return not_run(where, says, paper, pair.setting)
-    compared = compare(curves[pair.way], curves[pair.rival], pair.what)
+    own, rival = curves[pair.way], curves[pair.rival]
+    if len(own.points) == 1:
+        return _judge_one(where, says, pair, factor, (own.points[0], rival))
+    compared = compare(own, rival, pair.what)
     if not compared:
         return find_none_equal(where, says, paper, pair.setting)
     point, most = max(compared, key=lambda each: each[1])
     least = min(each for _, each in compared)
     here = f"{least:.2f} to {most:.2f} times, at {len(compared)} sizes" if len(compared) > 1 else f"{most:.2f} times"
-    why = _why(curves[pair.way], point, pair.what, SPANS_H[pair.which])
+    why = _why(own, point, pair.what, SPANS_H[pair.which])
     return Claim(where, says, paper, here, judge_at_least(most, factor), why, pair.setting)
+
+
+def _judge_one(where: str, says: str, pair: Pair, factor: float, found: tuple[Point, Curve]) -> Claim:
+    """Judge the only size at which a policy was run, against the rival's curve there."""
+    point, rival = found
+    hours, paper = point.node_gpu_hours, f"up to {factor:g} times"
+    value = rival.at(hours, pair.what)
+    if value is None or hours > max(other.node_gpu_hours for other in rival.points):
+        return find_none_equal(where, says, paper, pair.setting)
+    shorter = value / getattr(point, pair.what)
+    why = (
+        f"At {hours / SPANS_H[pair.which]:,.0f} GPUs, its only size: {getattr(point, pair.what):,.0f} s for "
+        f"{value:,.0f} s; means are {tell_above(point)} and, at the nearest size, {tell_above(rival.nearest(hours))} "
+        "above the proven least."
+    )
+    return Claim(where, says, paper, f"{shorter:.2f} times", judge_at_least(shorter, factor), why, pair.setting)
 
 
 def find_none_equal(where: str, says: str, paper: str, setting: str) -> Claim:

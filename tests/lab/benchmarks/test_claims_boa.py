@@ -9,7 +9,7 @@ import pytest
 from claims.boa import draw_charts, list_claims, tell
 from claims.boa_curves import Pair, find_ratios, judge_budget, judge_factor, read_point, set_up
 from claims.described import Late
-from claims.measure_boa import AT_ONCE, IMPERFECT, LATE, PARTS, REPLANNED, Bench
+from claims.measure_boa import AT_ONCE, IMPERFECT, PARTS, REPLANNED, Bench
 from claims.record import Claim, Rows, Scope, Verdict
 from paper.experiments import AUTOSCALED, EXACT, POLLUX
 from paper.running import Curve
@@ -59,6 +59,17 @@ def test_factors_are_taken_at_equal_hours(slow_s: float, verdict: Verdict) -> No
     assert claim.why.startswith(f"Most at 25 GPUs: 200 s for {slow_s:.0f} s; means are")
     assert f"and {slow_s - 100:.0f} % above the proven least" in claim.why
     assert "without Sia's slowdowns" in claim.setting
+
+
+def test_a_single_size_is_judged_on_the_curve_of_the_rival() -> None:
+    """At 200 GPU-hours the rival is at 200 s, on its own line of powers: 1.6 times BOA's 125 s; not beyond it."""
+    rows: dict[str, Any] = {"few": {EXACT: [tell_point(200.0, 125.0)], AUTOSCALED: OWN}}
+    claim = judge_factor(rows, "figure 4a", "shorter", Pair("few", "off", EXACT, AUTOSCALED), 1.6)
+    assert (claim.here, claim.verdict) == ("1.60 times", Verdict.HOLDS)
+    assert "its only size: 125 s for 200 s" in claim.why
+    rows["few"][EXACT] = [tell_point(500.0, 90.0)]
+    claim = judge_factor(rows, "figure 4a", "shorter", Pair("few", "off", EXACT, AUTOSCALED), 1.6)
+    assert claim.verdict is Verdict.UNSAID
 
 
 def test_points_that_did_not_complete_all_jobs_are_left_out() -> None:
@@ -132,10 +143,11 @@ def test_bursts_are_judged_at_equal_hours_of_each_trace() -> None:
                 "variation": asked,
                 "seed": 1,
                 "measured": asked,
-                "policies": {EXACT: OWN, AUTOSCALED: [tell_point(200.0, slow)], LATE: [tell_point(200.0, late)]},
+                "policies": {EXACT: OWN, AUTOSCALED: [tell_point(200.0, slow)]},
             }
-            for asked, slow, late in ((30.0, 310.0, 400.0), (1.0, 300.0, 300.0))
-        ]
+            for asked, slow in ((30.0, 310.0), (1.0, 300.0))
+        ],
+        "late": [{"variation": asked, "point": tell_point(200.0, 10.0 * asked + 290.0)} for asked in (1.0, 30.0)],
     }
     claim, on, late = (one for one in list_claims(rows) if one.where == "figure 9")
     assert on.verdict is Verdict.NOT_RUN
