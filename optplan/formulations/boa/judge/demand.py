@@ -67,15 +67,14 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     for name, job_class in instance.classes.items():
         for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
             types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
-            ends_h, held_h = (np.append(0.0, part_h.cumsum()) for part_h in (times.total_h, times.held_h))
-            bounds = np.append(times.change.nonzero()[0], branch.widths.size)
-            phases = [types[first] for first in bounds[:-1].tolist()]
+            starts, begins_h = times.change.nonzero()[0], np.append(0.0, times.total_h.cumsum())
+            lasts_h, held_h = np.add.reduceat(times.total_h, starts), np.add.reduceat(times.held_h, starts)
+            phases = [types[first] for first in starts.tolist()]
             rate = job_class.arrival_rate_per_hour * branch.fraction
             for gpu_type in sorted(set(phases)):
                 own = np.array([number for number, holds in enumerate(phases) if holds == gpu_type])
-                firsts, ends = bounds[own], bounds[own + 1]
-                lasts_h, held = ends_h[ends] - ends_h[firsts], held_h[ends] - held_h[firsts]
-                stays.append(Stay(name, gpu_type, times.paid[firsts], rate, ends_h[firsts], lasts_h, held / lasts_h))
+                paid, begins = times.paid[starts[own]], begins_h[starts[own]]
+                stays.append(Stay(name, gpu_type, paid, rate, begins, lasts_h[own], held_h[own] / lasts_h[own]))
     return stays
 
 
