@@ -17,10 +17,10 @@ BUDGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
 TARGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
     ("off", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
     ("on", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
-    ("off", "filtertrace"): (0.6, 0.8),
+    ("off", "filtertrace"): (0.5, 0.6, 0.7, 0.8),
     ("on", "filtertrace"): (0.8,),
     ("off", "newtrace"): (0.5, 0.6, 0.7, 0.8),
-    ("on", "newtrace"): (0.9,),
+    ("on", "newtrace"): (0.6, 0.7, 0.8, 0.9),
 }
 NODES: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("off", "few"): (5, 7, 10, 14, 20),
@@ -35,7 +35,7 @@ LEARNING_GPUS: Mapping[tuple[str, str], tuple[float, ...]] = {
 }
 LEARNED_TARGET = 0.7
 #: Figure 8: budgets of widths that are calculated again from what ran.
-AGAIN: Mapping[str, tuple[float, ...]] = {"off": (100,), "on": (130,)}
+AGAIN: Mapping[str, tuple[float, ...]] = {"off": (100,), "on": (130, 160)}
 #: Figure 9: the target at which autoscaling rents about 120 GPUs, C^2 asked for, and seeds.
 BURSTS: Mapping[str, tuple[float, tuple[float, ...], tuple[int, ...]]] = {
     "off": (0.65, (1.0, 30.0), (1,)),
