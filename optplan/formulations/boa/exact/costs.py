@@ -70,14 +70,12 @@ def count_types(instance: BoaInstance) -> FloatArray:
 def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
     """Return what an hour of one job an hour costs on each option of its class."""
     options, known = instance.options(name), list(instance.gpu_types)
-    counts = options.price[None]
-    if instance.quotas:
-        counts = count_types(instance)[:, [known.index(gpu_type) for gpu_type in options.gpu_types]][:, options.group]
+    types = [known.index(gpu_type) for gpu_type in options.gpu_types]
     own_s = SECONDS_PER_HOUR / instance.classes[name].arrival_rate_per_hour * options.wall
     return OptionCosts(
         seconds=seconds_per_hour(instance, name) * options.wall,
         gpus=options.paid * options.held,
-        counts=counts,
+        counts=count_types(instance)[:, types][:, options.group],
         due=np.array([own_s * (due == name) for due in instance.due_s]),
     )
 
