@@ -56,8 +56,10 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 SKYPILOT := .venv/skypilot/bin/moto_server
 
 WINGS := execution lab profiling
-EXTRAS := conic,cp-sat,graphs,logs,plot,search,bayes,pollux,learn,torch,run,serve
-TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM)
+EXTRAS := conic,cp-sat,graphs,logs,plot,learn,torch,run,serve
+# Rivals of the papers, which only the scripts in benchmarks/ and their tests need.
+RIVALS := .venv/rivals
+TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM) $(RIVALS)
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)
@@ -84,7 +86,7 @@ fuzz: $(TESTED) ## Try changed inputs, shown answers, changed results and faulty
 kills: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) ## Kill drivers, trials, nodes and what is between them, KILLS=500 times, and say which run ends otherwise
 	OPTPLAN_KILLS=$(KILLS) $(BIN)/python -P -m pytest -n 2 --dist loadgroup -m real -k many_kills tests/execution $(PYTEST_FLAGS)
 
-check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) ## Lint, check the types, keep the import rules
+check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) $(RIVALS) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
@@ -93,7 +95,7 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 	@mkdir -p out
 	PYTHONPATH=benchmarks $(BIN)/python -P -m suites $(BENCH)
 
-bench-paper: $(STAMPS)/pollux,torch-$(CHECKSUM) ## Measure what is missing for the four papers' claims and write their pages; CLAIMS="PAPER... --quick" is shorter
+bench-paper: $(STAMPS)/torch-$(CHECKSUM) $(RIVALS) ## Measure what is missing for the four papers' claims and write their pages; CLAIMS="PAPER... --quick" is shorter
 	PYTHONPATH=benchmarks $(BIN)/python -P -m paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 	PYTHONPATH=benchmarks $(BIN)/python -P -m claims --data "$(DATA)" $(CLAIMS)
 
@@ -120,6 +122,11 @@ $(SKYPILOT): | $(STAMPS)/venv
 	@$(PYTHON) -m venv .venv/skypilot
 	@.venv/skypilot/bin/python -m pip --disable-pip-version-check --no-input install --quiet skypilot==0.14.1 \
 		moto==5.2.5 flask==3.1.3 flask-cors==6.0.5
+
+$(RIVALS): benchmarks/requirements.txt constraints.txt | $(STAMPS)/venv
+	@echo "Installing the rivals of the benchmarks in .venv ..."
+	@$(INSTALL) -r benchmarks/requirements.txt
+	@touch $@
 
 # Without npm's registry it goes without: reports then hold all of plotly.js.
 $(PLOTLY): | $(STAMPS)/venv

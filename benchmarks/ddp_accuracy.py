@@ -17,7 +17,7 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmType
 from optplan.formulations.srift.data.profiles import JobProfile
-from optplan.formulations.srift.laws.iteration import predict_iteration
+from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.profiling.allreduce_data import Place
 from optplan.profiling.allreduce_prober import ProbeSettings, Timing, choose_sizes, collect, measure_all
 from optplan.profiling.bandwidth_tabulation import tabulate
@@ -210,12 +210,12 @@ def _predict(
         bucket_bytes=bucket_bytes,
     )
     fleet = [VmGroup(type=_HERE, count=ranks, batch=batch)]
-    bucketed = predict_iteration(instance, fleet)
+    bucketed = IterationModel(instance).predict(fleet)
     return PredictedIteration(
         batch=batch,
         measured_s=measured_s,
         predicted_s=bucketed.total_s,
-        predicted_layerwise_s=predict_iteration(instance.replace(bucket_bytes=None), fleet).total_s,
+        predicted_layerwise_s=IterationModel(instance.replace(bucket_bytes=None)).predict(fleet).total_s,
         compute_s=bucketed.forward_s + bucketed.backward_s,
         exchange_s=bucketed.exchange_s,
     )

@@ -72,7 +72,7 @@ def follow_runs(
     """Return total seconds, those paid, and interruptions (N,) of runs, each from one interruption to the next."""
     stream = np.random.default_rng(seed)
     pace_s = terms.checkpoint_every_s + terms.checkpoint_s
-    length_s = work_s + count_checkpoints(work_s, terms) * terms.checkpoint_s
+    length_s = work_s + float(count_checkpoints(work_s, terms)) * terms.checkpoint_s
     total_s, billed_s, counts, done_s, waiting_s = np.zeros((5, samples))  # done: up to the last checkpoint
     active = np.arange(samples)
     while active.size:
@@ -183,7 +183,7 @@ def _run_once(
 ) -> tuple[float, float, int, float]:
     """Follow one run; return its time, its cost from the beginning, its interruptions and its waiting time."""
     pace_s = terms.checkpoint_every_s + terms.checkpoint_s
-    length_s = work_s + count_checkpoints(work_s, terms) * terms.checkpoint_s
+    length_s = work_s + float(count_checkpoints(work_s, terms)) * terms.checkpoint_s
     now_s, saved_s, count, waited_s, unpaid_usd = launch_s, 0.0, 0, 0.0, 0.0
     restarting, upcoming = False, next(outages, _NEVER)
     while True:

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
-USER_EXTRAS = ("plot", "search", "bayes", "pollux", "learn", "demo", "torch")
+USER_EXTRAS = ("plot", "learn", "demo", "torch")
 
 #: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
 SLOW = (

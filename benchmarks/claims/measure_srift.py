@@ -18,7 +18,7 @@ from claims.gpu_rows import measure_gpu
 from claims.record import Part, Scope
 from claims.srift_accuracy_claims import NETWORKS6, TABLE6
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.laws.iteration import predict_iteration
+from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
@@ -76,7 +76,7 @@ def _list_groups(solution: Any) -> list[list[Any]]:  # noqa: ANN401 - of any for
 
 def _judge(instance: SriftInstance, fleet: Sequence[tuple[str, int, int]]) -> dict[str, float]:
     groups = [VmGroup(type=name, count=count, batch=batch) for name, count, batch in fleet]
-    seconds = predict_iteration(instance, groups).total_s
+    seconds = IterationModel(instance).predict(groups).total_s
     usd = sum(count * instance.types[name].price_usd_per_hour for name, count, _ in fleet) * seconds / 3600.0
     return {"iteration_s": round(seconds, 5), "usd_per_iteration": round(usd, 8)}
 

@@ -22,7 +22,7 @@ from claims.seer_tables import (
 
 _PLANS = "The published plan, computed; without pauses, as the paper plans."
 _CURVES = (
-    "The library's two tables of perceptrons, and five small tasks, 288 configurations each in 2 runs of 128 "
+    "Two tables of perceptrons of the suites, and five small tasks, 288 configurations each in 2 runs of 128 "
     "epochs, trained by "
     "benchmarks/claims/train_curves.py with "
     "the paper's search spaces, momentum, weight decay and plateau schedule; the paper has large networks."

@@ -97,7 +97,7 @@ def _tell_paces(rows: Rows) -> Iterator[str]:
     yield (
         "How many times faster or slower a new task may be than those known (`pace_spread`) is 4 above. It was "
         "chosen on the "
-        "library's two tables, below; the five tasks trained for this page were planned with it once."
+        "suites' two tables, below; the five tasks trained for this page were planned with it once."
     )
     table = [
         [
@@ -152,7 +152,7 @@ def _tell_winners(winners: Mapping[str, Any]) -> Iterator[str]:
 
 def _tell_tasks(tasks: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        "`digits` and `digits-low-rates` are the library's tables (perceptrons with constant rates); the other five "
+        "`digits` and `digits-low-rates` are tables of the suites (perceptrons with constant rates); the other five "
         "were "
         "trained for this page. Accuracies are of the last epoch, means over the runs."
     )

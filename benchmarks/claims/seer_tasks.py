@@ -1,7 +1,7 @@
 """SEER's tasks, settings and policies: every search of its claims is run by :func:`run_searches`.
 
 A task is a table of ``curves/`` (``train_curves.py`` trained them): what validation shows of 288 configurations after
-each of 128 epochs, in two runs. Two more are the library's tables of perceptrons with constant rates. A search draws
+each of 128 epochs, in two runs. Two more are the suites' tables of perceptrons with constant rates. A search draws
 configurations, meets one of the runs of each, and is worth what validation shows of the trial that it returns; one that
 returns a trial without an epoch is worth what the worst configuration shows after the first.
 """

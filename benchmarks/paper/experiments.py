@@ -133,7 +133,7 @@ class Experiments:
         return gather(self.runner, f"{trace.name}, {AGENTS}", {AGENTS: cells})
 
     def search_as_published(self, trace: Trace, nodes: int) -> Curves:
-        """Pollux at one size with the published search, 100 divisions changed 100 times; needs an extra."""
+        """Pollux at one size with the published search, 100 divisions changed 100 times; needs pymoo."""
         policy = self.setting.scope.searched
         if find_spec("pymoo") is None:
             return {}

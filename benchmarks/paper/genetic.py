@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from optplan.errors import MissingExtraError, UsageError
+from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.pollux.fitness import EPSILON, MOST_NODES, Round
@@ -49,7 +49,7 @@ def search(
         from pymoo.core.repair import Repair
         from pymoo.optimize import minimize
     except ImportError:
-        raise MissingExtraError("pymoo", "pollux") from None
+        raise UsageError("pymoo is not installed; run: pip install -r benchmarks/requirements.txt") from None
 
     evolution = _Evolution(task, np.random.default_rng(seed))
 

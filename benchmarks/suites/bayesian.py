@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from optplan.contracts.registry import SolverEntry
 from optplan.contracts.result import Answer, SolveRequest, Termination
-from optplan.errors import MissingExtraError
+from optplan.errors import UsageError
 from optplan.formulations import formulations
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.best_first import FleetSearch
@@ -47,7 +47,6 @@ _ENTRY = SolverEntry(
     policies=frozenset({"one-batch"}),
     exact=False,
     needs="bayes_opt",
-    extra="bayes",
     features=frozenset({"interruptions", "running"}),
 )
 
@@ -187,7 +186,7 @@ def _load_optimiser(bounds: dict[str, tuple[float, float]], seed: int) -> Bayesi
         from bayes_opt import BayesianOptimization
         from bayes_opt.acquisition import UpperConfidenceBound
     except ModuleNotFoundError:
-        raise MissingExtraError(_ENGINE, "bayes") from None
+        raise UsageError(f"{_ENGINE} is not installed; run: pip install -r benchmarks/requirements.txt") from None
 
     class BestOfMany(UpperConfidenceBound):
         """The library's default, refined from one start: between places of fleets there is nothing to refine."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from optplan.errors import MissingExtraError
+from optplan.errors import UsageError
 from optplan.schema import FloatArray, IntArray
 from suites.rivals import Bracket, Stages, plan_brackets
 from suites.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
@@ -149,5 +149,5 @@ def _load_density() -> Any:  # noqa: ANN401 - statsmodels has no types
     try:
         from statsmodels.nonparametric.kernel_density import KDEMultivariate
     except ModuleNotFoundError:
-        raise MissingExtraError("statsmodels", "search") from None
+        raise UsageError("statsmodels is not installed; run: pip install -r benchmarks/requirements.txt") from None
     return KDEMultivariate

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,9 +40,78 @@ from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, fl
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.laws.expectation import require_prior
+from optplan.schema import FloatArray
 
 #: Panels of the integral, each with so many points, in equal ratios from u to 1.
 _PANELS, _POINTS = 64, 12
+#: Of a share times a number of runs, relative, for what floats make of it.
+_ROUNDING = 1e-12
+
+
+class ParametricShape:
+    """Of a parametric prior the inverses of F and gamma."""
+
+    def __init__(self, prior: ParametricPrior) -> None:
+        self._prior = prior
+        self.best_loss = prior.terminal_low_loss  #: The least terminal loss, l*.
+        self.jumps = np.zeros(0)  #: Shares at which F^-1 jumps.
+
+    def quantile(self, shares: FloatArray) -> FloatArray:
+        """Return F^-1: the least terminal loss y with F(y) at least so much."""
+        prior = self._prior
+        span = prior.terminal_high_loss - prior.terminal_low_loss
+        return np.asarray(prior.terminal_low_loss + span * np.asarray(shares) ** (1.0 / prior.terminal_shape))
+
+    def minutes_within(self, distances: FloatArray) -> FloatArray:
+        """Return gamma^-1: minutes on one GPU after which every trial is as near to its terminal loss; may be inf."""
+        prior = self._prior
+        most = prior.start_loss - prior.terminal_low_loss
+        with np.errstate(divide="ignore"):
+            times = np.maximum(1.0, most / np.asarray(distances, dtype=np.float64))
+        progress = np.log(times) if prior.exponent is None else times ** (1.0 / prior.exponent) - 1.0
+        return np.asarray(progress / prior.rate_low_per_min)
+
+
+class TableShape:
+    """The same of a table of past runs."""
+
+    def __init__(self, prior: TablePrior) -> None:
+        losses = np.asarray(prior.losses if prior.accuracies is None else 1.0 - prior.accuracies)
+        table = np.concatenate((np.full((len(losses), 1), prior.start_loss), losses), axis=1)
+        epochs = np.arange(1.0, losses.shape[1] + 1) if prior.epochs is None else prior.epochs
+        away = np.abs(table - table[:, -1:]).max(axis=0)
+        self._minutes = np.concatenate(([0.0], epochs * prior.epoch_min)) * prior.pace_spread
+        self._falling = np.maximum.accumulate(away[::-1])[::-1]  # the most that any curve is off, from a column on
+        self._ends = np.sort(table[:, -1])
+        self.best_loss = float(self._ends[0])
+        self.jumps = np.arange(1, self._ends.size) / self._ends.size  # one for each configuration
+
+    def quantile(self, shares: FloatArray) -> FloatArray:
+        """Return F^-1: the least last loss y with F(y) at least so much."""
+        ranks = np.ceil(np.asarray(shares) * self._ends.size * (1.0 - _ROUNDING)).astype(np.int64)
+        return np.asarray(self._ends[np.clip(ranks - 1, 0, self._ends.size - 1)])
+
+    def minutes_within(self, distances: FloatArray) -> FloatArray:
+        """Return gamma^-1: minutes on one GPU after which all are as near to their last loss, the table's end at most.
+
+        Losses may be equal to the best one: then the time in which nothing is left of any distance counts.
+        """
+        known, falling = self._minutes, self._falling
+        wanted = np.asarray(distances, dtype=np.float64)
+        # Ascending negatives: the first column that is near enough.
+        right = np.minimum(np.searchsorted(-falling, -wanted, side="left"), known.size - 1)
+        left = np.maximum(right - 1, 0)
+        drop = falling[left] - falling[right]
+        share = np.divide(falling[left] - wanted, drop, out=np.ones(wanted.shape), where=drop > 0.0)
+        return np.asarray(np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left])))
+
+
+Shape: TypeAlias = ParametricShape | TableShape
+
+
+def shape_of(prior: ParametricPrior | TablePrior) -> Shape:
+    """Return what the theorem asks of a prior."""
+    return TableShape(prior) if isinstance(prior, TablePrior) else ParametricShape(prior)
 
 
 @dataclass(frozen=True)
@@ -111,34 +181,37 @@ def evaluate_theorem2(instance: SeerInstance, *, delta: float = 0.1) -> Theorem2
     prior, published = require_prior(instance), instance.brackets
     if published is None:
         raise UsageError(f"instance {instance.name!r} is infeasible: there is no search whose loss could be bounded")
+    shape = shape_of(prior)
     return Theorem2(
         delta=delta,
-        printed=Guarantee(prior.best_loss, _list_printed(instance, prior, published, delta)),
-        corrected=Guarantee(prior.best_loss, _list_corrected(instance, prior, published, delta)),
+        printed=Guarantee(shape.best_loss, _list_printed(instance, shape, published, delta)),
+        corrected=Guarantee(shape.best_loss, _list_corrected(instance, shape, published, delta)),
     )
 
 
 def _list_printed(
-    instance: SeerInstance, prior: ParametricPrior | TablePrior, published: SearchBrackets, delta: float
+    instance: SeerInstance, shape: Shape, published: SearchBrackets, delta: float
 ) -> tuple[GuaranteeTerm, ...]:
     """Evaluate (1) as printed, with times in units of t_min; p_min multiplies the GPUs."""
+    scaling = require_prior(instance).scaling
     levels, eta, nu = published.levels, instance.eta, instance.nu
     logarithm, unit_min = math.log(2.0 * levels / delta), instance.least_round_min
     terms = []
     for j in range(1, levels + 1):
         wide = nu ** (levels - j)
-        first = 2.0 * eta / prior.scaling.of(instance.least_gpus * wide)
-        second = 20.0 * eta**2 / (3.0 * published.ratio * wide * prior.scaling.of(instance.least_gpus * nu**j))
+        first = 2.0 * eta / scaling.of(instance.least_gpus * wide)
+        second = 20.0 * eta**2 / (3.0 * published.ratio * wide * scaling.of(instance.least_gpus * nu**j))
         share = min(1.0, logarithm / published.ratio)
         factors = first / unit_min, second * logarithm / unit_min
-        terms.append(_make_term(prior, j, floor_loosely(wide), share, *factors))
+        terms.append(_make_term(shape, j, floor_loosely(wide), share, *factors))
     return tuple(terms)
 
 
 def _list_corrected(
-    instance: SeerInstance, prior: ParametricPrior | TablePrior, published: SearchBrackets, delta: float
+    instance: SeerInstance, shape: Shape, published: SearchBrackets, delta: float
 ) -> tuple[GuaranteeTerm, ...]:
     """Evaluate the condition that the lemmas give, for every bracket that trains a trial to the end."""
+    scaling = require_prior(instance).scaling
     levels, eta = published.levels, instance.eta
     group = eta ** (published.rounds - 1)
     terms = []
@@ -146,30 +219,28 @@ def _list_corrected(
         groups = floor_loosely(bracket.trials[0] * (1.0 + ROUNDING) / group)
         if groups >= 1:
             share = min(1.0, math.log(2.0 * groups * levels / delta) / group)
-            pace = prior.scaling.of(bracket.gpus) * published.round_min
+            pace = scaling.of(bracket.gpus) * published.round_min
             second = 10.0 * eta * math.log(2.0 * levels / delta) / (3.0 * groups * group * pace)
-            terms.append(_make_term(prior, number, groups, share, 2.0 * eta / pace, second))
+            terms.append(_make_term(shape, number, groups, share, 2.0 * eta / pace, second))
     return tuple(terms)
 
 
-def _make_term(
-    prior: ParametricPrior | TablePrior, bracket: int, groups: int, share: float, first: float, second: float
-) -> GuaranteeTerm:
+def _make_term(shape: Shape, bracket: int, groups: int, share: float, first: float, second: float) -> GuaranteeTerm:
     """Return the condition of a bracket, whose terms are factors of the integral and of gamma^-1((F^-1(u) - l*)/4)."""
-    quantile = prior.quantile(np.array(share))
-    tail = float(prior.minutes_within((quantile - prior.best_loss) / 4.0))
-    integral = _integrate(prior, share)
+    quantile = shape.quantile(np.array(share))
+    tail = float(shape.minutes_within((quantile - shape.best_loss) / 4.0))
+    integral = _integrate(shape, share)
     last = second * tail if second else 0.0  # an infinite time times nothing is nothing
     return GuaranteeTerm(bracket, groups, share, float(quantile), integral, tail, first * integral, last)
 
 
-def _integrate(prior: ParametricPrior | TablePrior, share: float) -> float:
+def _integrate(shape: Shape, share: float) -> float:
     """Return the integral from u to 1 of gamma^-1((F^-1(t) - l*)/4), by Gauss's rule between the jumps of F^-1."""
     if share >= 1.0:
         return 0.0
-    jumps = prior.jumps
+    jumps = shape.jumps
     ends = np.unique(np.concatenate([np.geomspace(share, 1.0, _PANELS + 1), jumps[jumps > share]]))
     nodes, weights = np.polynomial.legendre.leggauss(_POINTS)
     half = np.diff(ends)[:, None] / 2.0
     shares = (ends[:-1, None] + ends[1:, None]) / 2.0 + half * nodes
-    return float((half * weights * prior.minutes_within((prior.quantile(shares) - prior.best_loss) / 4.0)).sum())
+    return float((half * weights * shape.minutes_within((shape.quantile(shares) - shape.best_loss) / 4.0)).sum())

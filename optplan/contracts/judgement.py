@@ -24,20 +24,6 @@ JUDGE_ROUNDING = 1e-12
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Multiplications of one matrix product, which stay on this thread: for more of them BLAS wakes others, and that takes
-#: many times longer than products of a few columns.
-_ON_ONE_THREAD = 1 << 18
-
-
-def weigh(weights: FloatArray, numbers: FloatArray) -> FloatArray:
-    """Return (R, ...) the sums of numbers (D, ...) weighted by rows (R, D), on the thread that asks."""
-    flat, rows = numbers.reshape(len(numbers), -1), weights.shape[0]
-    sums = np.empty((rows, flat.shape[1]))
-    width = max(1, _ON_ONE_THREAD // max(1, weights.size))
-    for first in range(0, flat.shape[1], width):
-        np.matmul(weights, flat[:, first : first + width], out=sums[:, first : first + width])
-    return sums.reshape(rows, *numbers.shape[1:])
-
 
 def keep_latest(function: Callable[P, R]) -> Callable[P, R]:
     """Keep what a function returned last, for a call with the very same objects: a check asks for much again."""

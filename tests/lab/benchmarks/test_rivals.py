@@ -18,7 +18,9 @@ from suites.search_clock import SearchOutcome, SearchSetting
 from optplan.errors import InfeasibleError
 
 GRID = np.array(list(itertools.product(range(6), range(3), range(2))))
-needs_statsmodels = pytest.mark.skipif(find_spec("statsmodels") is None, reason="the extra search is not installed")
+needs_statsmodels = pytest.mark.skipif(
+    find_spec("statsmodels") is None, reason="benchmarks/requirements.txt is not installed"
+)
 SEARCHES: dict[str, Callable[..., SearchOutcome]] = {
     "random": run_random,
     "grid": run_grid,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from suites.theory import evaluate_theorem2
+from suites.theory import evaluate_theorem2, shape_of
 
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance
@@ -146,15 +146,32 @@ def test_inverses_are_inverse() -> None:
     table = {"form": "table", "start_loss": 1.0, "losses": losses, "scaling": HARMONIC["scaling"]}
     for prior in (ParametricPrior.parse(HARMONIC), ParametricPrior.parse(exponential), TablePrior.parse(table)):
         drawn = prior.draw_trials(np.random.default_rng(0), 1, 20_000)
-        ends = prior.losses_after(drawn, np.array(1e12))
-        for share, loss in zip(shares.tolist(), prior.quantile(shares).tolist(), strict=True):
+        ends, shape = prior.losses_after(drawn, np.array(1e12)), shape_of(prior)
+        for share, loss in zip(shares.tolist(), shape.quantile(shares).tolist(), strict=True):
             assert (ends < loss - 1e-9).mean() - 0.02 <= share <= (ends <= loss + 1e-9).mean() + 0.02
-        for distance, minutes in zip(distances.tolist(), prior.minutes_within(distances).tolist(), strict=True):
+        for distance, minutes in zip(distances.tolist(), shape.minutes_within(distances).tolist(), strict=True):
             away = np.abs(prior.losses_after(drawn, np.array(minutes)) - ends).max()
             assert away <= distance * (1 + 1e-9) + 1e-12
-        assert prior.minutes_within(np.array([2.0])).item() == 0.0
-    assert ParametricPrior.parse(exponential).minutes_within(np.array(0.0)).item() == math.inf
-    assert TablePrior.parse(table).minutes_within(np.array(0.0)).item() == 3.0
+        assert shape.minutes_within(np.array([2.0])).item() == 0.0
+    assert shape_of(ParametricPrior.parse(exponential)).minutes_within(np.array(0.0)).item() == math.inf
+    assert shape_of(TablePrior.parse(table)).minutes_within(np.array(0.0)).item() == 3.0
+
+
+def test_gamma_of_a_table_is_the_least_that_falls() -> None:
+    """Away from the ends: rows 0.9, 0.4, 0.3, 0 and 0.7, 0.4, 0, 0; the largest from there on: 0.9, 0.4, 0.3, 0.
+
+    Epochs 1, 2, 6 end after 0.5, 1 and 3 minutes. A curve that comes back counts with what is still ahead: 0.8, 0, 0.5,
+    0 after epochs 1, 2, 3 makes 0.8, 0.5, 0.5, 0. The slowest of searches at other paces takes so many times as long.
+    """
+    accuracies = [[0.5, 0.6, 0.9], [0.3, 0.6, 0.7]]
+    fields = {"form": "table", "start_loss": 1.0, "epoch_min": 0.5, "scaling": HARMONIC["scaling"]}
+    table = fields | {"accuracies": accuracies, "epochs": [1, 2, 6]}
+    distances, minutes = np.array([0.9, 0.4, 0.35, 0.15, 0.0]), np.array([0.0, 0.5, 0.75, 2.0, 3.0])
+    assert shape_of(TablePrior.parse(table)).minutes_within(distances) == pytest.approx(minutes)
+    slow = TablePrior.parse(table | {"pace_spread": 4.0})
+    assert shape_of(slow).minutes_within(distances) == pytest.approx(4.0 * minutes)
+    back = TablePrior.parse(fields | {"losses": [[0.2, 0.7, 0.2]]})
+    assert shape_of(back).minutes_within(np.array([0.8, 0.5, 0.25, 0.0])) == pytest.approx([0.0, 0.5, 1.25, 1.5])
 
 
 def test_the_corrected_promise_is_kept(make_instance: MakeInstance) -> None:

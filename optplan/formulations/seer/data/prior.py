@@ -44,9 +44,6 @@ from optplan.schema import (
 #: Samples that the search may be judged by, at least and at most.
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000
 
-#: Relative tolerance of shares: those nearer to a rank than this are that rank.
-_ROUNDING = 1e-12
-
 #: Multiples of it, less their whole parts, are spread evenly however many there are.
 _GOLDEN_SHARE = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -144,11 +141,6 @@ class ParametricPrior(_Prior):
         return False
 
     @property
-    def best_loss(self) -> float:
-        """The least terminal loss, l*."""
-        return self.terminal_low_loss
-
-    @property
     def last_min(self) -> float:
         """Minutes on one GPU up to which curves are known."""
         return math.inf
@@ -171,24 +163,6 @@ class ParametricPrior(_Prior):
         """Return the true losses of drawn trials after some minutes on one GPU; all arrays are broadcast."""
         ends, rates = trials
         return ends + (self.start_loss - ends) * self._decay(rates * minutes)
-
-    def quantile(self, shares: FloatArray) -> FloatArray:
-        """Return F^-1: the least terminal loss y with F(y) at least so much."""
-        span = self.terminal_high_loss - self.terminal_low_loss
-        return np.asarray(self.terminal_low_loss + span * np.asarray(shares) ** (1.0 / self.terminal_shape))
-
-    def minutes_within(self, distances: FloatArray) -> FloatArray:
-        """Return gamma^-1: minutes on one GPU after which every trial is as near to its terminal loss; may be inf."""
-        most = self.start_loss - self.terminal_low_loss
-        with np.errstate(divide="ignore"):
-            times = np.maximum(1.0, most / np.asarray(distances, dtype=np.float64))
-        progress = np.log(times) if self.exponent is None else times ** (1.0 / self.exponent) - 1.0
-        return np.asarray(progress / self.rate_low_per_min)
-
-    @property
-    def jumps(self) -> FloatArray:
-        """Shares at which F^-1 jumps; none."""
-        return np.zeros(0)
 
     def _decay(self, progress: FloatArray) -> FloatArray:
         if self.exponent is None:
@@ -264,11 +238,6 @@ class TablePrior(_Prior):
         return self.ranking_noise_loss == 0.0
 
     @property
-    def best_loss(self) -> float:
-        """The least terminal loss, l*."""
-        return float(self._sorted_ends[0])
-
-    @property
     def last_min(self) -> float:
         """Minutes on one GPU up to which curves are known."""
         return float(self._minutes[-1])
@@ -293,17 +262,6 @@ class TablePrior(_Prior):
         """Rows task by task, (C,), and how many each has."""
         tasks = np.zeros(self.runs, dtype=np.int64) if self.tasks is None else self.tasks
         return np.argsort(tasks, kind="stable"), np.unique(tasks, return_counts=True)[1]
-
-    @cached_property
-    def _sorted_ends(self) -> FloatArray:
-        """(C,) Terminal losses, ascending."""
-        return freeze(np.sort(self._table[:, -1]))
-
-    @cached_property
-    def _distances(self) -> FloatArray:
-        """(E + 1,) The most that any curve is away from its end, from a column on."""
-        away = np.abs(self._table - self._table[:, -1:]).max(axis=0)
-        return freeze(np.maximum.accumulate(away[::-1])[::-1].copy())
 
     def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
         """Draw rows of the table and, where it is not one, their pace, (samples, trials) each.
@@ -330,33 +288,6 @@ class TablePrior(_Prior):
         share = np.minimum((minutes - known[left]) / (known[left + 1] - known[left]), 1.0)
         before = table[rows, left]
         return np.asarray(before + share * (table[rows, left + 1] - before), dtype=np.float64)
-
-    def quantile(self, shares: FloatArray) -> FloatArray:
-        """Return F^-1: the least last loss y with F(y) at least so much."""
-        ends = self._sorted_ends
-        ranks = np.ceil(np.asarray(shares) * ends.size * (1.0 - _ROUNDING)).astype(np.int64)
-        return np.asarray(ends[np.clip(ranks - 1, 0, ends.size - 1)])
-
-    def minutes_within(self, distances: FloatArray) -> FloatArray:
-        """Return gamma^-1: minutes on one GPU after which all are as near to their last loss, the table's end at most.
-
-        Losses may be equal to the best one: then the time in which nothing is left of any distance counts.
-        """
-        known, falling = self._minutes, self._distances
-        wanted = np.asarray(distances, dtype=np.float64)
-        # Ascending negatives: the first column that is near enough.
-        right = np.minimum(np.searchsorted(-falling, -wanted, side="left"), known.size - 1)
-        left = np.maximum(right - 1, 0)
-        drop = falling[left] - falling[right]
-        share = np.divide(falling[left] - wanted, drop, out=np.ones(wanted.shape), where=drop > 0.0)
-        nearest = np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left]))
-        return np.asarray(nearest * self.pace_spread)
-
-    @property
-    def jumps(self) -> FloatArray:
-        """Shares at which F^-1 jumps: there is one for each configuration."""
-        count = self._sorted_ends.size
-        return np.arange(1, count) / count
 
 
 SearchPrior = Annotated[ParametricPrior | TablePrior, Field(discriminator="form")]

@@ -45,11 +45,6 @@ def interruption_rate_per_s(instance: SriftInstance, groups: Iterable[VmGroup]) 
     return per_hour / SECONDS_PER_HOUR
 
 
-def count_checkpoints(work_s: float, interruptions: Interruptions) -> int:
-    """Return how many checkpoints a run writes: one after each full interval, none at the end."""
-    return int(_count_checkpoints(np.array(work_s), interruptions))
-
-
 def expect_training(
     work_s: FloatArray | float, rate_per_s: FloatArray | float, interruptions: Interruptions | None
 ) -> tuple[FloatArray, FloatArray]:
@@ -62,7 +57,7 @@ def expect_training(
     if interruptions is None:
         return work_s, work_s
     every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s
-    checkpoints, exposed = _count_checkpoints(work_s, interruptions), interruptions.restart_billed
+    checkpoints, exposed = count_checkpoints(work_s, interruptions), interruptions.restart_billed
     trained_s, failures = np.zeros(work_s.shape), np.zeros(work_s.shape)
     one_restart_s = restart_s * (1.0 + (_excess(rate_per_s * restart_s) if exposed else np.zeros(work_s.shape)))
     with np.errstate(over="ignore", invalid="ignore"):  # none of something infinite is none
@@ -76,7 +71,8 @@ def expect_training(
     return total_s, total_s if exposed else trained_s
 
 
-def _count_checkpoints(work_s: FloatArray, interruptions: Interruptions) -> FloatArray:
+def count_checkpoints(work_s: FloatArray | float, interruptions: Interruptions) -> FloatArray:
+    """Return (N,) how many checkpoints runs write: one after each full interval, none at the end."""
     return np.maximum(0.0, np.ceil(work_s / interruptions.checkpoint_every_s * (1.0 - _SAME)) - 1.0)
 
 

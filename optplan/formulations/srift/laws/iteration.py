@@ -212,11 +212,6 @@ class IterationModel:
         return stretch * forward, stretch * backward, slowest
 
 
-def predict_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> Iteration:
-    """Predict the iteration of one fleet; see :class:`IterationModel` for many."""
-    return IterationModel(instance).predict(groups)
-
-
 def _fill_buckets(instance: SriftInstance) -> _Buckets:
     """Join consecutive layers until a bucket holds the bytes that the instance asks for; without, each is its own.
 

@@ -10,7 +10,7 @@ import pytest
 from optplan.formulations.srift.data.bandwidth import volume_factor
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.laws.exchange import Exchange
-from optplan.formulations.srift.laws.iteration import IterationModel, predict_iteration
+from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 
 MakeInstance = Callable[..., SriftInstance]
@@ -82,7 +82,7 @@ def test_without_chance_every_iteration_is_the_predicted_one(
     """No deviation and no layer that is left out: the same seconds each time."""
     instance = make_instance()
     drawn = sample_iterations(instance, FLEET, iterations=5)
-    assert drawn == pytest.approx(np.full(5, predict_iteration(instance, FLEET).total_s), rel=1e-12)
+    assert drawn == pytest.approx(np.full(5, IterationModel(instance).predict(FLEET).total_s), rel=1e-12)
 
 
 def test_straggler_of_the_quadrature_is_the_mean_of_the_samples(
@@ -91,7 +91,7 @@ def test_straggler_of_the_quadrature_is_the_mean_of_the_samples(
     """Gradients of one byte cost nothing, so only the straggler of 1 and 4 VMs counts."""
     instance = make_instance(job=_job(0.1, [1.0]))
     drawn = sample_iterations(instance, FLEET, iterations=4000, seed=3)
-    _assert_mean(drawn, predict_iteration(instance, FLEET).total_s)
+    _assert_mean(drawn, IterationModel(instance).predict(FLEET).total_s)
 
 
 def test_mean_bytes_give_the_mean_time_of_what_is_moved(make_instance: MakeInstance, sample_iterations: Sample) -> None:
@@ -102,7 +102,7 @@ def test_mean_bytes_give_the_mean_time_of_what_is_moved(make_instance: MakeInsta
     job = _job(0.0, [1e6, 2e6, 4e6], probability=[0.5, 0.25, 1.0])
     instance = make_instance(job=job)
     drawn = sample_iterations(instance, FLEET, iterations=2000, seed=5)
-    predicted = predict_iteration(instance, FLEET)
+    predicted = IterationModel(instance).predict(FLEET)
     # On average 0.5 + 0.5 + 4 MB, twice 5/6 of it at 1 GB/s, after passes of 32 ms / 2 (two GPUs share 32 samples).
     assert predicted.total_s == pytest.approx(0.016 + 0.005 * 2 * 5 / 6, rel=1e-9)
     _assert_mean(drawn, predicted.total_s)

@@ -144,7 +144,7 @@ def test_against_all_divisions(task: Round) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_weaker_than_the_published_search(seed: int) -> None:
     """On random states of a cluster, NSGA-II with 100 divisions changed 100 times finds nothing better."""
-    pytest.importorskip("pymoo", reason='pymoo is not installed; pip install "optplan[pollux]" brings it')
+    pytest.importorskip("pymoo", reason="benchmarks/requirements.txt is not installed")
     task = draw_round(np.random.default_rng(seed), nodes=4 + 2 * seed, jobs=3 + 6 * seed)
     found, states = search(task, state_of(task)[None], seed=seed)
     assert find_conflicts(task, found) == []
