@@ -256,7 +256,7 @@ charts.ready.then(function () {
 
   /* The budget that a link names, in the unit of the page or in that of its limits. */
   function follow() {
-    const named = /^budget=([\d.,]+(?:e[+-]?\d+)?)(.*)$/i.exec(charts.named());
+    const named = /^budget=([-+\d.,]*(?:e[+-]?\d+)?)(.*)$/i.exec(charts.named());
     if (!named) return false;
     const amount = Number(named[1].replaceAll(",", ""));
     const factor = { [tried.base]: tried.per, [tried.unit]: 1 }[named[2].trim().toLowerCase() || tried.unit];
