@@ -81,9 +81,8 @@ def stop(folder: Path, _: int | None) -> tuple[str, bool]:
 
 def stamp(folder: Path) -> str:
     """Return what changes whenever jobs have begun, ended or shown something."""
-    files = [
-        each.stat() for each in [*folder.glob("trials/*/*-*"), *folder.glob("members/*"), *folder.glob("winner.json")]
-    ]
+    written = ("trials/*/*-*", "members/*", "winner.json")
+    files = [file.stat() for each in written for file in folder.glob(each)]
     return f"{len(files)} {sum(each.st_size for each in files)}"
 
 

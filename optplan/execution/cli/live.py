@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from optplan.errors import OptplanError
 from optplan.execution.cli.kinds import find_process, kind_of_folder
@@ -39,10 +40,10 @@ class _Server(ThreadingHTTPServer):
         self.look()
         super().__init__((_HOST, port), _Handler)
 
-    def handle_error(self, *_: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - of the class above
         """Say nothing of a reader who is gone before the answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(*_)
+            super().handle_error(request, client_address)
 
     def look(self) -> None:
         """Build the page again where it has to be; note which state it shows, and who is at work there."""
