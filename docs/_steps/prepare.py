@@ -23,6 +23,8 @@ DOCS = Path(__file__).resolve().parents[1]
 
 def prepare(folder: Path) -> None:
     """Write everything that the site is made of into a folder, anew."""
+    if DOCS.is_relative_to(folder.resolve()):
+        raise SystemExit(f"{folder}: holds the documentation itself, and would be emptied; give a folder of its own")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("_*", "*.py[co]"))
     for page in folder.glob("*.md"):

@@ -22,8 +22,10 @@ class Level:
     def of(cls, from_s: FloatArray, until_s: FloatArray, gpus: FloatArray) -> Level:
         """Add up spans (N,) of time, each of so many GPUs."""
         at_s, change = np.concatenate([from_s, until_s]), np.concatenate([gpus, -gpus])
-        order = np.lexsort((change, at_s))  # those that end make room first
-        return cls(at_s[order], np.cumsum(change[order]))
+        order = np.argsort(at_s, kind="stable")
+        times_s, gpus = at_s[order], np.cumsum(change[order])
+        lasts = np.flatnonzero(np.diff(times_s, append=np.inf))  # of several changes at once
+        return cls(times_s[lasts], gpus[lasts])
 
     @property
     def most(self) -> float:

@@ -47,11 +47,16 @@ def test_figures_of_the_plan_in_every_truth_are_checked(changes: dict[str, Any])
         (lambda truths: truths[2].update(shifts={"job": {}}), "truths[2] objective"),
         (lambda truths: truths[2].update(shifts={"other": {"t4": 0.0}}), "truths[2] objective"),
         (lambda truths: truths[3].update(best_bound=1e9), "truths[3] best"),
+        (lambda truths: truths[3].update(best_bound=1e9, best_objective=2e9), "truths[3] best"),
+        (lambda truths: truths[3].update(best_bound=None, best_objective=None), "truths[3] best"),
         (lambda truths: truths.reverse(), "truths[0].shifts"),
     ],
 )
 def test_a_forged_range_is_refused(change: Callable[[list[dict[str, Any]]], object], where: str) -> None:
-    """2 GPUs take 2,812.5 s at the lower end of the band; whatever else is said of it fails its check."""
+    """2 GPUs take 2,812.5 s at the lower end of the band; whatever else is said of it fails its check.
+
+    That the plan itself keeps the limits there refutes a bound above it, and that no plan does.
+    """
     instance = make_instance()
     found = verify(instance, tamper(solve(instance), change))
     assert where in {check.index for check in found.checks if check.family == "range" and not check.holds}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.contracts.conditions import Mode
-from optplan.errors import UsageError
+from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
 from optplan.execution.exports.promotion import Exported, read_export
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NAME = "an export"
 RESUMED: tuple[str, ...] = ()
+#: Digits of seconds since 1970 at most.
+_DIGITS = 11
 
 
 def resume(folder: Path, *_: object) -> Told:
@@ -36,6 +38,10 @@ def look(folder: Path) -> Told:
     """Read how an export stands, and how it went so far."""
     exported, file = read_export(folder), folder / "winner.json"
     winner = parse_json(read_text(file), str(file)) if file.is_file() else {}
+    if not isinstance(winner, dict) or (winner.get("trial") and math.isnan(read_metric(winner.get("metric")))):
+        raise DataError(
+            str(file), "names no winner and its metric", "remove it; `optplan promote --winner` writes it again"
+        )
     history = _gather(exported, winner.get("trial"))
     states = [each.state for each in history.members]
     facts = {"target": exported.manifest["target"], "plan": exported.manifest["plan_id"][:12], "begun": len(states)}
@@ -75,7 +81,8 @@ def stop(folder: Path, _: int | None) -> tuple[str, bool]:
 
 def stamp(folder: Path) -> str:
     """Return what changes whenever jobs have begun, ended or shown something."""
-    files = [each.stat() for each in [*folder.glob("trials/*/*-*"), *folder.glob("winner.json")]]
+    written = ("trials/*/*-*", "members/*", "winner.json")
+    files = [file.stat() for each in written for file in folder.glob(each)]
     return f"{len(files)} {sum(each.st_size for each in files)}"
 
 
@@ -121,13 +128,13 @@ def _name_state(exported: Exported, last: Stay) -> str:
         return RUNNING
     later = [step.name for step in exported.outline.steps if last.label in step.after]
     files = [exported.folder / "members" / f"{step}.txt" for step in later]
-    is_out = all(file.is_file() and last.member not in file.read_text("utf-8").split() for file in files)
+    is_out = all(file.is_file() and last.member not in read_text(file).split() for file in files)
     return DONE if not later else OUT if is_out else WAITING
 
 
 def _read_time(path: Path) -> float:
-    text = path.read_text("utf-8").strip()
-    return float(text) if text.isdecimal() else path.stat().st_mtime  # a job writes it just now
+    text = path.read_bytes().strip()
+    return float(text) if text.isdigit() and len(text) <= _DIGITS else path.stat().st_mtime  # a job writes it just now
 
 
 def _read_curve(path: Path, metric: str, done: int) -> Iterator[Moment]:

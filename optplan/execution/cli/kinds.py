@@ -155,7 +155,7 @@ class RunKind(ABC):
     def stamp(self, folder: Path) -> str:
         """Return what changes whenever a record is written."""
         count = folder / COUNT
-        return count.read_text("ascii") if count.is_file() else ""
+        return count.read_text("ascii", "replace") if count.is_file() else ""
 
     def say_follower(self, told: Told, folder: Path, process: int | None) -> str:
         """Say who follows a run, and what to do where nobody does."""

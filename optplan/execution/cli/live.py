@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from optplan.errors import OptplanError
 from optplan.execution.cli.kinds import find_process, kind_of_folder
@@ -38,6 +40,11 @@ class _Server(ThreadingHTTPServer):
         self.look()
         super().__init__((_HOST, port), _Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - of the class above
+        """Say nothing of a reader who is gone before the answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     def look(self) -> None:
         """Build the page again where it has to be; note which state it shows, and who is at work there."""
         with self._lock:
@@ -58,13 +65,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         _, token, name, *_ = [*self.path.split("/"), "", ""]
-        headers = dict(self.headers.items())
+        headers = {name.title(): value for name, value in self.headers.items()}
         if not (is_own(headers, _NAMES) and is_from_own_page(headers) and is_right(self.server.token, token)):
             return self.send_error(404)
         alarm: dict[str, object] = {}
         try:
             self.server.look()
-        except OptplanError as error:
+        except (OptplanError, OSError, ValueError) as error:  # files go, or hold anything, while they are read
             alarm = {"said": str(error), "alarm": True}
         if name == "state":
             return self._answer(json.dumps(self.server.state | alarm), "application/json")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby, starmap
+from itertools import groupby, starmap
+
+import numpy as np
 
 from optplan.execution.history import (
     DONE,
@@ -22,6 +24,7 @@ from optplan.execution.history import (
     held,
 )
 from optplan.execution.state import NodeState, Phase
+from optplan.instances.job_stays import Level
 from optplan.reporting import style
 from optplan.reporting.phrases import count_gpus
 from optplan.units import format_duration
@@ -239,12 +242,9 @@ def _draw_lines(what: str, lines: Sequence[tuple[str, Sequence[Moment], str, str
 
 def _add_up(spans: Iterable[Span]) -> list[Moment]:
     """Add up GPUs that are held from when to when; of many steps the most in each small part of the time is kept."""
-    steps: dict[float, float] = {}
-    for span in spans:
-        for t, gpus in ((round(span.begin_s, 6), span.gpus), (round(span.end_s, 6), -span.gpus)):  # no gaps by rounding
-            steps[t] = steps.get(t, 0.0) + gpus
-    times = sorted(steps)
-    points = list(starmap(Moment, zip(times, accumulate(steps[t] for t in times), strict=True)))
+    rows = np.array([span[:3] for span in spans], dtype=np.float64).reshape(-1, 3).round(6)  # no gaps by rounding
+    level = Level.of(*rows.T)
+    points = list(starmap(Moment, zip(level.times_s.tolist(), level.gpus.tolist(), strict=True)))
     if len(points) <= _MOST_STEPS:
         return points
     parts = groupby(points, key=lambda point: int(point.t / points[-1].t * _MOST_STEPS))

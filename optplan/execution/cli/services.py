@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.cli.console import Shown
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Told, find_process
+from optplan.instances.plain_data import parse_json, read_text
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read(folder: Path) -> Told:
         "folder": str(folder),
         "process": process,
         "address": address.read_text("utf-8").strip() if process and address.is_file() else None,
-        "table": json.loads(table.read_text("utf-8")) if table.is_file() else None,
+        "table": parse_json(read_text(table), str(table)) if table.is_file() else None,
     }
     return Told(stands)
 

@@ -26,7 +26,7 @@ from optplan.instances.plain_data import parse_json, read_text
 #: What a job of a stream may be called: a folder, and a name of the scheduler's.
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 #: What is read of a manifest.
-_NEEDED = {"version", "plan_id", "time_quantile", "margin", "gpus_per_node", "metric", "mode", "configurations"}
+_NEEDED = {"version", "target", "plan_id", "time_quantile", "margin", "gpus_per_node", "metric", "configurations"}
 #: Bytes of the end of a metrics file in which a metric is looked for, one after the other.
 _ENDS = (1 << 16, 1 << 20, 1 << 24)
 
@@ -63,7 +63,8 @@ def read_export(folder: Path) -> Exported:
     if not file.is_file():
         raise UsageError(f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote")
     manifest = parse_json(read_text(file), str(file))
-    if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED or manifest["version"] != VERSION:
+    is_whole = isinstance(manifest, dict) and manifest.keys() >= _NEEDED and manifest.get("mode") in [*Mode]
+    if not is_whole or manifest["version"] != VERSION:
         raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
     plan = read_plan(folder / "plan.json")
     if plan.plan_id != manifest.get("plan_id"):

@@ -256,16 +256,12 @@ charts.ready.then(function () {
 
   /* The budget that a link names, in the unit of the page or in that of its limits. */
   function follow() {
-    const named = /^budget=([\d.,]+(?:e[+-]?\d+)?)(.*)$/i.exec(charts.named());
-    if (!named) return false;
+    const named = /^budget=([-+\d.,]*(?:e[+-]?\d+)?)(.*)$/i.exec(charts.named());
+    if (!named) return;
     const amount = Number(named[1].replaceAll(",", ""));
     const factor = { [tried.base]: tried.per, [tried.unit]: 1 }[named[2].trim().toLowerCase() || tried.unit];
-    if (factor === undefined) {
-      says.textContent = `The link's budget is in ${named[2]}; this page counts in ${tried.unit}.`;
-      return true;
-    }
-    move(amount * factor, null);
-    return true;
+    if (factor) move(amount * factor, null);
+    else says.textContent = `The link's budget is in ${named[2]}; this page counts in ${tried.unit}.`;
   }
 
   const step = 10 ** Math.floor(Math.log10(Math.max(most - least, 1e-3 * most) * tried.per / 50));
@@ -284,5 +280,6 @@ charts.ready.then(function () {
   });
   window.addEventListener("hashchange", follow);
   at("try").hidden = false;
-  if (!follow()) move(tried.own, null);
+  move(tried.own, null);
+  follow();
 });

@@ -16,7 +16,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.execution.cli import live
 from optplan.execution.journal import Journal
-from optplan.execution.locks import hold_lock
+from optplan.execution.locks import hold_lock, take_lock
 from optplan.execution.records import Noted, Resumed
 from optplan.execution.running import run as run_search
 
@@ -82,6 +82,7 @@ def test_the_page_is_for_those_who_know_its_address(address: str) -> None:
     assert ask(address, "", Host="evil.example")[0] == 404
     assert ask(address, "state", Origin="http://evil.example")[0] == 404
     assert ask(address, "state", Sec_Fetch_Site="cross-site")[0] == 404
+    assert ask(address, "state", origin="http://evil.example")[0] == 404
     connection = http.client.HTTPConnection(host, timeout=60)
     connection.request("POST", f"/{token}/state", body="{}")
     assert connection.getresponse().status == 501
@@ -102,6 +103,16 @@ def test_a_state_changes_with_the_journal(address: str, search: Path) -> None:
         page = ask(address, "page")[1]
     assert "a note for readers" in page
     assert len(ask(address, "")[1]) > len(page) + 4e5  # the library
+    known = (search / "journal.count").read_bytes()
+    (search / "journal.count").write_bytes(b"\xff" * 9)
+    assert "journal.count beside it does not say how many records" in ask(address, "page")[1]
+    (search / "journal.count").write_bytes(known)
+    (search / "driver.lock").write_text("nobody", encoding="ascii")
+    handle = take_lock(search / "driver.lock")
+    assert handle is not None
+    unknown = read_state(address)
+    assert (unknown["alarm"], "nobody" in unknown["said"]) == (True, True)
+    os.close(handle)
     (search / "journal.sqlite").unlink()
     gone = read_state(address)
     assert (gone["alarm"], "damaged" in gone["said"]) == (True, True)

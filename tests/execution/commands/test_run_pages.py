@@ -340,3 +340,29 @@ def test_an_export_has_a_page(run: Runner, tmp_path: Path, visit: Visitor) -> No
     stopped = run("stop", out)
     assert (stopped.code, "its jobs are those of a scheduler; cancel them there" in stopped.err) == (1, True)
     assert f"`optplan submit {out}` runs what has not ended" in run("run", "--resume", out).err
+
+
+def test_garbage_in_an_export_is_passed_over_or_named(run: Runner, tmp_path: Path) -> None:
+    """A mark that holds no time counts from when it was written; what nobody can go on from is named."""
+    plan, out = tmp_path / "plan.json", tmp_path / "export"
+    assert run("solve", "rubberband-two-stages", "--plan", plan).code == 0
+    assert run("export", plan, "--to", "slurm", "--out", out, "--command", "train {gpus} {trial}").code == 0
+    (out / "trials" / "0001").mkdir(parents=True)
+    mark = out / "trials" / "0001" / "began-b1-s1"
+    for garbage in (b"\xff\xfe", b"9" * 400, b"-5", b"nan"):
+        mark.write_bytes(garbage)
+        assert [(stay.begin_s, stay.how) for stay in history_of(out).stays] == [(0.0, "running")]
+    kind = kind_of_folder(out)
+    before = kind.stamp(out)
+    (out / "members" / "b1-s2.txt").write_text("0002\n", encoding="ascii")
+    assert kind.stamp(out) != before  # who is out has changed
+    for winner in ("[]", '{"trial": "0001"}', '{"trial": "0001", "metric": "low"}'):
+        (out / "winner.json").write_text(winner, encoding="ascii")
+        assert "names no winner and its metric; remove it; `optplan promote --winner`" in run("status", out).err
+    (out / "winner.json").write_text('{"trial": null, "metric": null}', encoding="ascii")
+    assert run("status", out).code == 0  # nobody ended with a number
+    manifest = out / "export.json"
+    whole = json.loads(manifest.read_text("utf-8"))
+    for changed in (whole | {"mode": "up"}, {name: each for name, each in whole.items() if name != "target"}):
+        manifest.write_text(json.dumps(changed), encoding="utf-8")
+        assert "export.json: is not as `optplan export` writes it" in run("status", out).err

@@ -243,12 +243,15 @@ def test_what_the_page_does_not_know_is_no_proof(
         ("1,400e-1GPU", "With 140 GPUs"),
         ("x", "With 120 GPUs"),
         ("100%", "With 120 GPUs"),
+        ("-5gpu", "With 120 GPUs"),
+        ("1e999", "With 120 GPUs"),
     ],
 )
 def test_links_name_budgets(visit: Visitor, demo: str, tmp_path: Path, link: str, answer: str) -> None:
     """A link opens the page at its budget; what is none leaves it as it is."""
     opened = visit(demo, tmp_path, DESK, f"#budget={link}")
     assert read_answer(opened).startswith(answer)
+    assert opened.page.locator("#try-number").input_value() == answer.split()[1]
     assert opened.complaints == []
 
 
@@ -256,6 +259,9 @@ def test_links_in_another_unit_are_refused(opened: Visit) -> None:
     """The page says in which unit it counts."""
     opened.page.evaluate("location.hash = '#budget=3usd/hour'")
     opened.page.wait_for_function("() => document.getElementById('try-says').innerText.includes('counts in gpu')")
+    for link in ("-5gpu", "0", ""):
+        opened.page.evaluate("link => location.hash = `#budget=${link}`", link)
+        opened.page.wait_for_function("() => document.getElementById('try-says').innerText.includes('above zero')")
 
 
 def test_the_state_is_printed(opened: Visit) -> None:
