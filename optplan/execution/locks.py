@@ -42,7 +42,12 @@ def hold_lock(path: Path, busy: str) -> int:
 def find_holder(folder: Path, lock: str = DRIVER_LOCK) -> int | None:
     """Return the process that holds a folder by a lock, such as a run's driver; None where nobody does."""
     path = folder / lock
-    return int(path.read_bytes() or b"0") or None if is_locked(path) else None
+    if not is_locked(path):
+        return None
+    written = path.read_bytes() or b"0"
+    if not written.isdigit():
+        raise UsageError(f"{path}: a process holds it, but it says no process id; end that process, then remove it")
+    return int(written) or None
 
 
 def is_locked(path: Path) -> bool:

@@ -96,7 +96,10 @@ def _gather(exported: Exported, winner: str | None) -> History:
     outline, manifest = exported.outline, exported.manifest
     configurations = {f"{number:04d}": each for number, each in enumerate(manifest["configurations"], start=1)}
     found = {path.name: path for path in sorted(exported.folder.glob("trials/*")) if path.is_dir()}
-    begins = {name: {path.name: _read_time(path) for path in place.glob("began-*")} for name, place in found.items()}
+    begins = {
+        name: {path.name: _read_time(path) for path in place.glob("began-*") if path.is_file()}
+        for name, place in found.items()
+    }
     origin_s = min((t for times in begins.values() for t in times.values()), default=0.0)
     stays, members, nodes, sizes = list[Stay](), list[Seen](), list[NodeState](), dict[str, int]()
     for name, place in found.items():

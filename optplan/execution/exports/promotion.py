@@ -64,7 +64,9 @@ def read_export(folder: Path) -> Exported:
         raise UsageError(f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote")
     manifest = parse_json(read_text(file), str(file))
     is_whole = isinstance(manifest, dict) and manifest.keys() >= _NEEDED and manifest.get("mode") in [*Mode]
-    if not is_whole or manifest["version"] != VERSION:
+    trials = manifest["configurations"] if is_whole else None
+    are_trials = isinstance(trials, list) and all(isinstance(each, dict) for each in trials)
+    if not are_trials or manifest["version"] != VERSION:
         raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
     plan = read_plan(folder / "plan.json")
     if plan.plan_id != manifest.get("plan_id"):

@@ -111,7 +111,7 @@ def test_a_state_changes_with_the_journal(address: str, search: Path) -> None:
     handle = take_lock(search / "driver.lock")
     assert handle is not None
     unknown = read_state(address)
-    assert (unknown["alarm"], "nobody" in unknown["said"]) == (True, True)
+    assert (unknown["alarm"], "it says no process id" in unknown["said"]) == (True, True)
     os.close(handle)
     (search / "journal.sqlite").unlink()
     gone = read_state(address)

@@ -104,6 +104,18 @@ def test_whoever_follows_a_run_is_named_and_asked(
     assert f"asked process {os.getpid()} to pause" in told.err
 
 
+def test_a_held_lock_that_says_no_process_is_named(run: Runner, search: Path) -> None:
+    """Nobody can be asked to pause; the message names the file and the way out."""
+    handle = hold_lock(search / "driver.lock", "busy")
+    try:
+        os.pwrite(handle, b"garbage", 0)
+        told = [run(command, search) for command in ("status", "stop")]
+    finally:
+        os.close(handle)
+    message = "driver.lock: a process holds it, but it says no process id; end that process, then remove it"
+    assert [(each.code, message in each.err) for each in told] == [(2, True)] * 2
+
+
 def test_a_service_is_named_and_asked_to_end(run: Runner, service: Path, killed: list[tuple[int, int]]) -> None:
     """While it keeps its folder; its process ends by SIGTERM. No run can go on there, and there are no logs."""
     publisher = Publisher(service)

@@ -352,6 +352,8 @@ def test_garbage_in_an_export_is_passed_over_or_named(run: Runner, tmp_path: Pat
     for garbage in (b"\xff\xfe", b"9" * 400, b"-5", b"nan"):
         mark.write_bytes(garbage)
         assert [(stay.begin_s, stay.how) for stay in history_of(out).stays] == [(0.0, "running")]
+    (out / "trials" / "0002" / "began-b1-s1").mkdir(parents=True)
+    assert len(history_of(out).stays) == 1  # a folder is no mark
     kind = kind_of_folder(out)
     before = kind.stamp(out)
     (out / "members" / "b1-s2.txt").write_text("0002\n", encoding="ascii")
@@ -363,6 +365,8 @@ def test_garbage_in_an_export_is_passed_over_or_named(run: Runner, tmp_path: Pat
     assert run("status", out).code == 0  # nobody ended with a number
     manifest = out / "export.json"
     whole = json.loads(manifest.read_text("utf-8"))
-    for changed in (whole | {"mode": "up"}, {name: each for name, each in whole.items() if name != "target"}):
+    lacking = {name: each for name, each in whole.items() if name != "target"}
+    wrong: list[dict[str, object]] = [{"mode": "up"}, {"configurations": ["one"]}, {"configurations": 3}]
+    for changed in (lacking, *(whole | each for each in wrong)):
         manifest.write_text(json.dumps(changed), encoding="utf-8")
         assert "export.json: is not as `optplan export` writes it" in run("status", out).err
