@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-pytest_plugins = ["pages"]
+pytest_plugins = ["makers", "pages"]
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"

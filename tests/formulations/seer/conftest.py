@@ -12,14 +12,9 @@ MakeInstance = Callable[..., SeerInstance]
 
 
 @pytest.fixture(scope="session")
-def make_instance() -> MakeInstance:
-    """Return a maker of instances: the paper's example (section 3.4) with some fields changed."""
-
-    def make(**fields: object) -> SeerInstance:
-        example = {"formulation": "seer", "deadline_min": 10, "budget": "80gpu-min", "eta": 2, "resize_s": 0}
-        return SeerInstance.parse(example | fields)
-
-    return make
+def make_instance(make_seer: MakeInstance) -> MakeInstance:
+    """Return the maker of SEER's instances."""
+    return make_seer
 
 
 @pytest.fixture(scope="session")

@@ -21,46 +21,9 @@ MakeInstance = Callable[..., SriftInstance]
 
 
 @pytest.fixture(scope="session")
-def make_instance() -> MakeInstance:
-    """Return a maker of instances.
-
-    A network of one layer of 1 MB; on a ``fast`` GPU a batch of b takes b ms, on a ``slow`` one 4 b ms, a third of it
-    forward, up to 64 samples, without deviation. By default 64 samples, 100 iterations, one fast VM with 2 GPUs at
-    7.2 usd/h and 8 slow ones with one GPU at 0.9 usd/h, networks of 8 Gbit/s and no latency.
-    """
-
-    def make(*, types: dict[str, dict[str, Any]] | None = None, **fields: Any) -> SriftInstance:  # noqa: ANN401
-        def device(per_sample_s: float) -> dict[str, Any]:
-            return {
-                "batches": [1, 64],
-                "forward_s": [per_sample_s / 3, 64 * per_sample_s / 3],
-                "backward_s": [2 * per_sample_s / 3, 128 * per_sample_s / 3],
-                "deviation": 0.0,
-            }
-
-        offered: dict[str, dict[str, Any]] = {
-            "big": {"gpu": "fast", "gpus": 2, "price_usd_per_hour": 7.2, "network_gbit_per_s": 8, "available": 1},
-            "small": {"gpu": "slow", "price_usd_per_hour": 0.9, "network_gbit_per_s": 8, "available": 8},
-        }
-        if types is not None:
-            base = {"gpu": "slow", "price_usd_per_hour": 1.0, "network_gbit_per_s": 8}
-            offered = {name: base | vm for name, vm in types.items()}
-        return SriftInstance.parse(
-            {
-                "formulation": "srift",
-                "job": {
-                    "layers": {"gradient_bytes": [1e6], "ready": [0.0]},
-                    "devices": {"fast": device(0.001), "slow": device(0.004)},
-                },
-                "global_batch": 64,
-                "iterations": 100,
-                "types": offered,
-                "bandwidth": {"form": "latency-bandwidth", "step_latency_s": 0},
-                **fields,
-            }
-        )
-
-    return make
+def make_instance(make_srift: MakeInstance) -> MakeInstance:
+    """Return the maker of Srift's instances."""
+    return make_srift
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,46 +17,9 @@ from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.general_engines import solve_enumeration
 from optplan.progress import Stopwatch
 
+MakeInstance = Callable[..., SriftInstance]
+
 pytest.importorskip("bayes_opt", reason="benchmarks/requirements.txt is not installed")
-
-
-def make_srift(*, types: dict[str, dict[str, Any]] | None = None, **fields: Any) -> SriftInstance:  # noqa: ANN401
-    """Make a small instance.
-
-    A network of one layer of 1 MB; on a ``fast`` GPU a batch of b takes b ms, on a ``slow`` one 4 b ms, a third of it
-    forward, up to 64 samples, without deviation. By default 64 samples, 100 iterations, one fast VM with 2 GPUs at
-    7.2 usd/h and 8 slow ones with one GPU at 0.9 usd/h, networks of 8 Gbit/s and no latency.
-    """
-
-    def device(per_sample_s: float) -> dict[str, Any]:
-        return {
-            "batches": [1, 64],
-            "forward_s": [per_sample_s / 3, 64 * per_sample_s / 3],
-            "backward_s": [2 * per_sample_s / 3, 128 * per_sample_s / 3],
-            "deviation": 0.0,
-        }
-
-    offered: dict[str, dict[str, Any]] = {
-        "big": {"gpu": "fast", "gpus": 2, "price_usd_per_hour": 7.2, "network_gbit_per_s": 8, "available": 1},
-        "small": {"gpu": "slow", "price_usd_per_hour": 0.9, "network_gbit_per_s": 8, "available": 8},
-    }
-    if types is not None:
-        base = {"gpu": "slow", "price_usd_per_hour": 1.0, "network_gbit_per_s": 8}
-        offered = {name: base | vm for name, vm in types.items()}
-    return SriftInstance.parse(
-        {
-            "formulation": "srift",
-            "job": {
-                "layers": {"gradient_bytes": [1e6], "ready": [0.0]},
-                "devices": {"fast": device(0.001), "slow": device(0.004)},
-            },
-            "global_batch": 64,
-            "iterations": 100,
-            "types": offered,
-            "bandwidth": {"form": "latency-bandwidth", "step_latency_s": 0},
-            **fields,
-        }
-    )
 
 
 def fleet(answer: Answer[SriftSolution]) -> list[tuple[str, int, int]]:
@@ -63,7 +27,7 @@ def fleet(answer: Answer[SriftSolution]) -> list[tuple[str, int, int]]:
     return [] if answer.solution is None else [(g.type, g.count, g.batch) for g in answer.solution.groups]
 
 
-def test_a_space_smaller_than_the_evaluations_is_seen_as_a_whole() -> None:
+def test_a_space_smaller_than_the_evaluations_is_seen_as_a_whole(make_srift: MakeInstance) -> None:
     """Up to 4 VMs with 16 or 32 samples: 64 are reached by 4 @ 16 in 64 ms and by 2 @ 32 in 128 ms."""
     instance = make_srift(types={"a": {"available": 4, "batches": [16, 32]}}, objective="time")
     answer = solve_bayesian(instance, SolveRequest())
@@ -76,13 +40,13 @@ def test_a_space_smaller_than_the_evaluations_is_seen_as_a_whole() -> None:
     assert answer.engine_version
 
 
-def test_a_space_of_one_fleet_needs_no_optimiser() -> None:
+def test_a_space_of_one_fleet_needs_no_optimiser(make_srift: MakeInstance) -> None:
     """One VM that is running, with one batch."""
     instance = make_srift(types={"a": {"available": 1, "running": 1, "batches": [64]}})
     assert fleet(solve_bayesian(instance, SolveRequest())) == [("a", 1, 64)]
 
 
-def test_the_seed_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_decides(make_srift: MakeInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same answer, suggestions included; what it finds keeps every rule and limit."""
     types: dict[str, dict[str, Any]] = {"a": {"available": 16}, "b": {"gpu": "fast", "price_usd_per_hour": 3}}
     instance = make_srift(types=types, deadline_s=4)
@@ -98,7 +62,7 @@ def test_the_seed_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evaluation.objective >= optimum * (1 - 1e-9)
 
 
-def test_one_count_is_moved_so_that_the_batch_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_count_is_moved_so_that_the_batch_is_met(make_srift: MakeInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 120 counts and batches of two types few are 61 samples in all, and some of ten are, by moving one count.
 
     61 is prime and 1 one of the batches, so that the other type's VMs leave a remainder that one count can take. With
@@ -116,21 +80,23 @@ def test_one_count_is_moved_so_that_the_batch_is_met(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_types_that_must_not_be_mixed() -> None:
+def test_types_that_must_not_be_mixed(make_srift: MakeInstance) -> None:
     """Fleets of several types are penalised, and never the answer."""
     types = {"a": {"available": 2, "batches": [32]}, "b": {"available": 2, "batches": [32]}}
     answer = solve_bayesian(make_srift(types=types, mixed=False), SolveRequest())
     assert fleet(answer) in ([("a", 2, 32)], [("b", 2, 32)])
 
 
-def test_it_ends_with_its_time() -> None:
+def test_it_ends_with_its_time(make_srift: MakeInstance) -> None:
     """The clock is looked at after each evaluation."""
     answer = solve_bayesian(make_srift(), SolveRequest(stopwatch=Stopwatch(1e-9)))
     assert answer.termination is Termination.TIME_LIMIT
     assert answer.counters["fleets"] == 1.0
 
 
-def test_without_the_library_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_message_says_what_to_install(
+    make_srift: MakeInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is no part of optplan, nor of an extra."""
     monkeypatch.setitem(sys.modules, "bayes_opt", None)
     with pytest.raises(UsageError, match=r"bayesian-optimization is not installed; run: pip install -r benchmarks/"):

@@ -32,30 +32,19 @@ HARMONIC: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def make_instance() -> MakeInstance:
-    """Return a maker of instances: the paper's example (section 3.4) with some fields changed."""
-
-    def make(**fields: object) -> SeerInstance:
-        example = {"formulation": "seer", "deadline_min": 10, "budget": "80gpu-min", "eta": 2, "resize_s": 0}
-        return SeerInstance.parse(example | fields)
-
-    return make
-
-
 def integral(share: float, rate: float) -> float:
     """Return the integral of gamma^-1(t/4) from a share to 1, in minutes."""
     return (4 * math.log(1 / share) - (1 - share)) / rate
 
 
-def test_the_printed_form_by_hand(make_instance: MakeInstance) -> None:
+def test_the_printed_form_by_hand(make_seer: MakeInstance) -> None:
     """Section 3.4: R* = 40/7, q* = 2, eta = nu = 2; delta = 1/2, so log(2 q*/delta) = ln 8 and u* = 0.363902.
 
     gamma^-1(u*/4) = (4/0.363902 - 1)/100 = 0.0999198 min, the integral (4 * 1.010870 - 0.636098)/100 = 0.0340738 min.
     j = 1: 2 * 2/lambda(2) * 0.0340738 = 0.0757196; 20 * 4/(3 * 40/7 * 2 * 1.8) * ln 8 * 0.0999198 = 0.269343.
     j = 2: 2 * 2/lambda(1) * 0.0340738 = 0.136295; 20 * 4/(3 * 40/7 * 1 * 3) * ln 8 * 0.0999198 = 0.323211.
     """
-    printed = evaluate_theorem2(make_instance(prior=HARMONIC), delta=0.5).printed
+    printed = evaluate_theorem2(make_seer(prior=HARMONIC), delta=0.5).printed
     assert printed.best_loss == 0.0
     assert [each.bracket for each in printed.terms] == [1, 2]
     assert [each.groups for each in printed.terms] == [2, 1]
@@ -72,7 +61,7 @@ def test_the_printed_form_by_hand(make_instance: MakeInstance) -> None:
     assert printed.bound_loss == pytest.approx(4 * 0.363902, rel=1e-5)
 
 
-def test_the_corrected_form_by_hand(make_instance: MakeInstance) -> None:
+def test_the_corrected_form_by_hand(make_seer: MakeInstance) -> None:
     """Groups of eta^(K-1) = 4 trials: two in bracket 1 (8 trials), one in bracket 2 (4 trials), none in the third.
 
     u_1 = ln(2 * 2 * 2/0.5)/4 = ln 16/4 = 0.693147, u_2 = ln 8/4 = 0.519860; t_1 = 10/7 min.
@@ -80,7 +69,7 @@ def test_the_corrected_form_by_hand(make_instance: MakeInstance) -> None:
     and gamma^-1 (4/0.519860 - 1)/100 = 0.0669438 min: 2 * 2 * 0.0213664/2.571429 = 0.0332366, and
     10 * 2/(3 * 4 * 2.571429) * ln 8 * 0.0669438 = 0.0902261.
     """
-    corrected = evaluate_theorem2(make_instance(prior=HARMONIC), delta=0.5).corrected
+    corrected = evaluate_theorem2(make_seer(prior=HARMONIC), delta=0.5).corrected
     one, two = corrected.terms
     assert (one.bracket, one.groups, two.bracket, two.groups) == (1, 2, 2, 1)
     assert one.share == pytest.approx(0.693147, rel=1e-5)
@@ -95,35 +84,35 @@ def test_the_corrected_form_by_hand(make_instance: MakeInstance) -> None:
     assert corrected.bound_loss == pytest.approx(4 * 0.519860, rel=1e-5)
 
 
-def test_the_printed_promise_is_the_stronger_one(make_instance: MakeInstance) -> None:
+def test_the_printed_promise_is_the_stronger_one(make_seer: MakeInstance) -> None:
     """R* is more than eta^(K-1), and groups are one or more: the printed u* is below every corrected u."""
     for fields in (
         {},
         {"deadline_min": 60, "budget": "960gpu-min", "eta": 4, "most_gpus": 4},
         {"budget": "700gpu-min"},
     ):
-        found = evaluate_theorem2(make_instance(prior=HARMONIC, **fields))
+        found = evaluate_theorem2(make_seer(prior=HARMONIC, **fields))
         assert found.printed.terms[0].share < min(each.share for each in found.corrected.terms)
 
 
-def test_slow_trials_break_the_condition(make_instance: MakeInstance) -> None:
+def test_slow_trials_break_the_condition(make_seer: MakeInstance) -> None:
     """At a rate of 1 a minute all terms are a hundred times larger; then the theorem says nothing."""
-    found = evaluate_theorem2(make_instance(prior=HARMONIC | {"rate_low_per_min": 1.0}), delta=0.5)
+    found = evaluate_theorem2(make_seer(prior=HARMONIC | {"rate_low_per_min": 1.0}), delta=0.5)
     assert found.printed.term.condition == pytest.approx(34.5063, rel=1e-4)
     assert found.printed.bound_loss is None
     assert not found.corrected.term.holds
     assert found.corrected.bound_loss is None
 
 
-def test_where_u_is_one_the_promise_is_the_worst_loss(make_instance: MakeInstance) -> None:
+def test_where_u_is_one_the_promise_is_the_worst_loss(make_seer: MakeInstance) -> None:
     """A single trial: ln(2/0.1) > 1, so F^-1(1) = 1 counts, the integral is empty, and nothing is promised by it."""
-    instance = make_instance(prior=HARMONIC, deadline_min=1, budget="1gpu-min")
+    instance = make_seer(prior=HARMONIC, deadline_min=1, budget="1gpu-min")
     term = evaluate_theorem2(instance).corrected.term
     assert (term.share, term.quantile_loss, term.integral_min, term.first) == (1.0, 1.0, 0.0, 0.0)
     assert term.tail_min == pytest.approx(0.03)
 
 
-def test_a_table_by_hand(make_instance: MakeInstance) -> None:
+def test_a_table_by_hand(make_seer: MakeInstance) -> None:
     """Four configurations end at 0.1, 0.2, 0.3, 0.4; gamma falls from 0.9 to 0.05 in a minute, and to 0 in another.
 
     (F^-1 - 0.1)/4 = 0, 0.025, 0.05, 0.075 in the quarters. gamma^-1: 2 min; 1.5 min; 1 min; and 0.075 is reached
@@ -132,7 +121,7 @@ def test_a_table_by_hand(make_instance: MakeInstance) -> None:
     """
     losses = [[0.15, 0.1], [0.25, 0.2], [0.35, 0.3], [0.45, 0.4]]
     prior = {"form": "table", "start_loss": 1.0, "losses": losses, "scaling": HARMONIC["scaling"]}
-    term = evaluate_theorem2(make_instance(prior=prior), delta=0.5).corrected.terms[1]
+    term = evaluate_theorem2(make_seer(prior=prior), delta=0.5).corrected.terms[1]
     assert term.quantile_loss == 0.3
     assert term.tail_min == pytest.approx(1.0)
     assert term.integral_min == pytest.approx(0.472787, rel=1e-5)
@@ -174,9 +163,9 @@ def test_gamma_of_a_table_is_the_least_that_falls() -> None:
     assert shape_of(back).minutes_within(np.array([0.8, 0.5, 0.25, 0.0])) == pytest.approx([0.0, 0.5, 1.25, 1.5])
 
 
-def test_the_corrected_promise_is_kept(make_instance: MakeInstance) -> None:
+def test_the_corrected_promise_is_kept(make_seer: MakeInstance) -> None:
     """In more than a share of 1 - delta of sampled searches the final loss is within the bound; it is a loose one."""
-    instance = make_instance(
+    instance = make_seer(
         objective="quality", prior=HARMONIC | {"rate_low_per_min": 900.0, "rate_high_per_min": 1000.0, "samples": 2000},
         deadline_min=100, budget="800gpu-min",
     )  # fmt: skip
@@ -190,15 +179,15 @@ def test_the_corrected_promise_is_kept(make_instance: MakeInstance) -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
-def test_delta_is_a_probability(make_instance: MakeInstance, delta: float) -> None:
+def test_delta_is_a_probability(make_seer: MakeInstance, delta: float) -> None:
     """Neither certainty nor nothing."""
     with pytest.raises(UsageError, match=r"^delta: got .*; a probability between 0 and 1 is needed, as 0.1$"):
-        evaluate_theorem2(make_instance(prior=HARMONIC), delta=delta)
+        evaluate_theorem2(make_seer(prior=HARMONIC), delta=delta)
 
 
-def test_there_must_be_a_prior_and_a_search(make_instance: MakeInstance) -> None:
+def test_there_must_be_a_prior_and_a_search(make_seer: MakeInstance) -> None:
     """Both are named."""
     with pytest.raises(UsageError, match="add the field prior"):
-        evaluate_theorem2(make_instance())
+        evaluate_theorem2(make_seer())
     with pytest.raises(UsageError, match=r"is infeasible: there is no search whose loss could be bounded$"):
-        evaluate_theorem2(make_instance(prior=HARMONIC, deadline_min=0.5))
+        evaluate_theorem2(make_seer(prior=HARMONIC, deadline_min=0.5))
