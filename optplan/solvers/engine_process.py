@@ -36,6 +36,8 @@ Report = Callable[[OutcomeT], None]
 PATIENCE_S = 0.3
 #: Seconds between looks at the stopwatch.
 _LOOK_S = 0.05
+#: Seconds in which threads have to see that a process has ended; they do at once, unless something it started holds on.
+_PARTING_S = 10.0
 #: What an event says besides its stage; its time is that of whoever hears it.
 _KNOWN = ("objective", "bound", "fraction")
 #: Seconds without a call after which a kept process ends; it gets none after half of them.
@@ -111,6 +113,7 @@ class _EngineProcess:
         #: Whether it has answered all that it was asked.
         self.is_ready = True
         self.ready_since = time.monotonic()
+        self._threads: list[threading.Thread] = []
         _ALIVE.add(self)
 
     def call(self, target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch) -> Any:  # noqa: ANN401 - what the function returns
@@ -120,9 +123,11 @@ class _EngineProcess:
         deadline = None if left_s is None else time.monotonic() + left_s
         work = (target.__module__, target.__qualname__, arguments, deadline)
         messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, args=(messages,), daemon=True).start()
+        listening = threading.Thread(target=self._listen, args=(messages,), daemon=True)
         sending = threading.Thread(target=self._send, args=work, daemon=True)
-        sending.start()
+        self._threads = [listening, sending]
+        for thread in self._threads:
+            thread.start()
         last, end = None, None
         while end is None or time.perf_counter() < end:
             if end is None and stopwatch.expired:
@@ -155,7 +160,10 @@ class _EngineProcess:
         _ALIVE.discard(self)
         self._process.kill()
         self._process.wait()
-        self._close()
+        for thread in self._threads:  # who still reads a closed file may read the next one with its number
+            thread.join(_PARTING_S)
+        if not any(thread.is_alive() for thread in self._threads):
+            self._close()
 
     def forget(self) -> None:
         """Leave it to the process that this one is a fork of: it must not hold up its end."""

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -129,6 +130,14 @@ def test_the_last_report_counts_when_time_is_over(targets: ModuleType, tmp_path:
     assert call_elsewhere(targets.report_and_hang, (str(path),), UntilFile(path=path)) == "second"
     path.unlink()
     assert call_elsewhere(targets.hang, (str(path),), UntilFile(path=path)) is None
+
+
+def test_nobody_reads_what_is_closed(targets: ModuleType, tmp_path: Path) -> None:
+    """Threads of a call that was stopped have ended: the next process's pipes may have the same numbers."""
+    before = set(threading.enumerate())
+    path = tmp_path / "hangs"
+    assert call_elsewhere(targets.hang, (str(path),), UntilFile(path=path)) is None
+    assert set(threading.enumerate()) <= before
 
 
 def test_it_is_over_before_it_has_begun(targets: ModuleType, tmp_path: Path) -> None:
