@@ -22,6 +22,8 @@ UNSEEN = 5
 LOG = "output.log"
 #: Seconds between two looks at a group of processes that another actor has started.
 _LOOK_S = 0.1
+#: Seconds within which an actor ends whose machine does.
+_PARTING_S = 2.0
 
 
 class Worker:
@@ -121,7 +123,10 @@ class Worker:
         while process is None and is_running(home):  # of an actor that was here before
             time.sleep(_LOOK_S)
         written = read_code(home)
-        return written if written is not None else 1 if code is None else code
+        code = written if written is not None else 1 if code is None else code
+        if code < 0:  # killed, as by an actor that ends with its machine: then it does not outlive this
+            time.sleep(_PARTING_S)
+        return code
 
 
 def _leave_without_driver(root: Path, after_s: float, group: Any) -> None:  # noqa: ANN401 - Ray's
