@@ -6,6 +6,7 @@ import functools
 import io
 import itertools
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,8 @@ def show() -> Show:
     return render
 
 
+#: Seconds until a page that has not come to what is waited for never will.
+PATIENCE_S = 120.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--disable-background-networking",
@@ -72,6 +75,13 @@ class Visit:
 
     page: Page
     complaints: list[str] = field(default_factory=list)
+
+    def wait_until(self, holds: str) -> None:
+        """Wait until an expression of JavaScript is true; the page's own policy lets it evaluate none by itself."""
+        end = time.monotonic() + PATIENCE_S
+        while not self.page.evaluate(holds):
+            assert time.monotonic() < end, holds
+            self.page.wait_for_timeout(20)
 
     def drawn_points(self) -> dict[str, list[int]]:
         """Count the points of every trace in every chart, as plotly holds them once it has drawn them."""
@@ -154,7 +164,7 @@ def _open_page(
     page.goto(path.as_uri() + fragment)
     if unfold:
         page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
-    page.wait_for_function(
+    opened.wait_until(
         """[...document.querySelectorAll('.chart')].every(chart => chart.closest('details:not([open])')
             || (chart.querySelector('.main-svg') && chart._fullLayout))"""
     )

@@ -55,7 +55,7 @@ def test_pages_are_short_and_begin_with_the_answer(visit: Visitor, tmp_path: Pat
     assert page.evaluate(BESIDE)
     for width in (2000, 800, 400):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"() => document.documentElement.scrollWidth === {width}")
+        opened.wait_until(f"document.documentElement.scrollWidth === {width}")
     assert page.evaluate(BESIDE) == []
     assert opened.complaints == []
 

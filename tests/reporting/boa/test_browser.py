@@ -115,7 +115,7 @@ def test_nothing_overflows(on_desk: Visit, on_phone: Visit) -> None:
         assert page.evaluate(PAGE_WIDTH) == opened_at
         for width in (turned_to, opened_at):
             page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(f"{PAGE_WIDTH} === {width}")
+            opened.wait_until(f"{PAGE_WIDTH} === {width}")
 
 
 @pytest.mark.parametrize("place", ["typed_on_tablet", "typed_on_phone"])
@@ -279,9 +279,9 @@ def test_charts_fit_the_paper(on_desk: Visit) -> None:
     page, widths = on_desk.page, "[...document.querySelectorAll('.chart')].map(chart => chart._fullLayout.width)"
     before = json.dumps(page.evaluate(widths), separators=(",", ":"))
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    page.wait_for_function(f"Math.max(...{widths}) === 660")
+    on_desk.wait_until(f"Math.max(...{widths}) === 660")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    page.wait_for_function(f"JSON.stringify({widths}) === '{before}'")
+    on_desk.wait_until(f"JSON.stringify({widths}) === '{before}'")
 
 
 def test_mixed_and_empty_reports_open(

@@ -190,7 +190,7 @@ def test_the_keyboard_moves_the_page(opened: Visit) -> None:
     assert page.locator(".badge").inner_text() == "proven optimal"
     page.locator("#try-more").click()
     assert page.locator(".badge").inner_text() == "proven optimal"
-    page.wait_for_function("() => location.hash.startsWith('#budget=1')")
+    opened.wait_until("location.hash.startsWith('#budget=1')")
     page.locator("#try-reset").click()
     assert page.evaluate(READ) == before
     assert page.locator("body[data-moved]").count() == 0
@@ -258,10 +258,10 @@ def test_links_name_budgets(visit: Visitor, demo: str, tmp_path: Path, link: str
 def test_links_in_another_unit_are_refused(opened: Visit) -> None:
     """The page says in which unit it counts."""
     opened.page.evaluate("location.hash = '#budget=3usd/hour'")
-    opened.page.wait_for_function("() => document.getElementById('try-says').innerText.includes('counts in gpu')")
+    opened.wait_until("document.getElementById('try-says').innerText.includes('counts in gpu')")
     for link in ("-5gpu", "0", ""):
         opened.page.evaluate("link => location.hash = `#budget=${link}`", link)
-        opened.page.wait_for_function("() => document.getElementById('try-says').innerText.includes('above zero')")
+        opened.wait_until("document.getElementById('try-says').innerText.includes('above zero')")
 
 
 def test_the_state_is_printed(opened: Visit) -> None:
