@@ -258,7 +258,7 @@ class SlurmCluster:
         assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
 
-    def wait(self, done_s: float = 90) -> None:
+    def wait(self, done_s: float = 300) -> None:
         """Wait until no job is left."""
         until = time.monotonic() + done_s
         while self.call("squeue", "--noheader", "--all").strip():

@@ -50,7 +50,7 @@ def address(search: Path) -> Iterator[str]:
         patch.setattr(live._Server, "serve_forever", serve)
         thread = threading.Thread(target=live.serve_page, args=(search, told.append))
         thread.start()
-        assert ready.wait(60.0)
+        assert ready.wait(240.0)
         yield told[0]
         served[0].shutdown()
         thread.join()
@@ -120,7 +120,7 @@ def test_a_state_changes_with_the_journal(address: str, search: Path) -> None:
 
 def wait_for(page: Page, holds: str) -> None:
     """Wait until an expression holds; asked from outside, as the page's policy lets nothing be evaluated in it."""
-    until = time.monotonic() + 60.0
+    until = time.monotonic() + 240.0
     while not page.evaluate(holds):
         assert time.monotonic() < until, holds
         page.wait_for_timeout(50)

@@ -141,7 +141,7 @@ def test_a_killed_job_is_resubmitted_from_its_checkpoint(
     export_to(tmp_path, plan, train_command, slurm, template={"env": {"PACE": "0.2"}})
     monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
     submit(read_export(tmp_path))
-    until = time.monotonic() + 30
+    until = time.monotonic() + 240
     while not (tmp_path / "trials/job/checkpoint/count").exists():
         assert time.monotonic() < until, logs(tmp_path)
         time.sleep(0.1)

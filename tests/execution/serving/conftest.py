@@ -106,7 +106,7 @@ def service(tmp_path: Path, stream: BoaInstance) -> Iterator[Asking]:
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(240.0)
     address, loop, stop = found
     yield Asking(address, publisher)
     loop.call_soon_threadsafe(stop.set)

@@ -39,7 +39,7 @@ def open_page(browser: Browser, service: Asking) -> Iterator[Opener]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.route("**/v1/state", lambda route: route.fulfill(json=state))
         page.goto(f"http://{service.host}/")
-        page.wait_for_selector("#frontier polyline", timeout=20_000)
+        page.wait_for_selector("#frontier polyline")
         return page, complaints
 
     yield open_with
