@@ -122,7 +122,7 @@ def _solved(name: str) -> tuple[Any, Any]:
 
 
 def test_a_search_of_512_trials_is_quick(plan_of: PlanOf) -> None:
-    """Each of its 1,023 operations takes the loop some 126 calls; one that looked at all others took hundreds."""
+    """Each of its 1,023 operations takes the loop some 126 calls; looks at all others would take over 500."""
     plan, calls = plan_of("rubberband-resnet50-512"), 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
