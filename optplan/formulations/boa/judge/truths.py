@@ -15,10 +15,7 @@ from optplan.formulations.boa.laws.bands import apply_speeds, find_bands, list_p
 def judge_truth(
     instance: BoaInstance, solution: BoaSolution, shifts: Mapping[str, Mapping[str, float]]
 ) -> Evaluation | None:
-    """Evaluate decisions in a truth, NaN where its shifts are not of the bands; None where widths are real.
-
-    A plan of real widths is run as one of whole widths, which its decisions do not say.
-    """
+    """Evaluate decisions in a truth, NaN where its shifts are not of the bands; None where widths are real."""
     if instance.problem is Problem.CONTINUOUS:
         return None
     pairs = {(name, gpu_type) for name, by_type in shifts.items() for gpu_type in by_type}

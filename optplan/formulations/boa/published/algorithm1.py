@@ -44,11 +44,7 @@ STEP = 0.99
 
 @dataclass(frozen=True)
 class SuperEpochs:
-    """The glued problem (1), (N, K) by super-epoch of any class and width; +inf where a class has fewer widths.
-
-    ``vertex`` marks the hull, ``first`` is each class's first row, with N at the end, ``glue`` its epochs a
-    super-epoch.
-    """
+    """The glued problem (1), (N, K) by super-epoch of any class and width; +inf where a class has fewer widths."""
 
     value: FloatArray
     consumption: FloatArray
@@ -82,11 +78,7 @@ def run_algorithm1(
     samples: int = SAMPLES,
     step: float = STEP,
 ) -> Answer[BoaSolution]:
-    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem.
-
-    A configuration that the time limit interrupts between two inner solves gives nothing; unknown when none gave a
-    plan.
-    """
+    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem."""
     costs, budget = cost_steps(instance), instance.budget_amount()
     total, parts = least_budget(instance)
     if total > budget * (1 + TOLERANCE):
@@ -225,10 +217,7 @@ def _run_program(program: cp.Problem) -> None:
 def _lower_running_budget(
     costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, step: float, stopwatch: Stopwatch
 ) -> tuple[tuple[float, list[IntArray]] | None, int, bool]:
-    """Try one glue configuration (lines 12 to 27): lower the running budget until the rounded widths keep the true one.
-
-    Returns value and widths, or None where that never happens, the inner solves, and whether it was tried to the end.
-    """
+    """Lower the running budget until rounded widths keep the true one (lines 12 to 27), if that is ever so."""
     running_budget, solves = budget, 0
     while not stopwatch.expired:
         point = solve(running_budget)
