@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from optplan.cli.amending import amend, amendments_but
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import DIR, FILE, TIME, flag, known_name, named
+from optplan.cli.options import DIR, FILE, TIME, argument, flag, known_name, named, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR
@@ -44,9 +44,8 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
     return widths.get("", widths) or None
 
 
-@click.command(
-    name="trace",
-    cls=Command,
+@command(
+    "trace",
     short_help="From a public trace of jobs: Sia's, AdaptDL's.",
     examples=_EXAMPLES,
     renamed=named("gpu", "max_width", "timing")
@@ -55,17 +54,6 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "output": "the instance as JSON; needed unless --json is given",
         "jobs": "Write its jobs, as `optplan import log --jobs` does; CSV, or Parquet where the name ends so.",
     },
-)
-@click.argument("trace", metavar="TRACE", type=FILE)
-@click.option("--from", "form", required=True, type=click.Choice(["sia"]), help="Whose trace; AdaptDL's are as Sia's.")
-@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
-@click.option(
-    "--gpu",
-    "gpus",
-    required=True,
-    multiple=True,
-    metavar="NAME",
-    help="GPU type: a suffix of the profiles, such as aws. May be repeated. Sizes are times on one GPU of the first.",
 )
 @click.option(
     "--max-width",
@@ -86,30 +74,32 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
     "or model-batches (as measured, at the batch sizes that the model picks).",
     **known_name("timing", list_timings),
 )
-@click.option("--class", "classes", multiple=True, metavar="NAME", help="Only these; may be repeated.")
-@click.option("--span", type=TIME, help="Time that the trace covers, such as 48h.")
-@click.option(
-    "--price",
-    "prices",
-    multiple=True,
-    metavar="AMOUNT",
-    callback=read_prices,
-    help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
-)
-@click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
-@click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments_but("deadline")
 def import_trace(
-    trace: Path,
+    trace: Path = argument(metavar="TRACE", type=FILE),
     *,
-    form: str,
-    profiles: Path,
-    gpus: tuple[str, ...],
-    classes: tuple[str, ...],
-    span: float | None,
-    prices: dict[str | None, float | str],
-    price_source: str,
-    name: str | None,
+    form: str = option(
+        "--from", required=True, type=click.Choice(["sia"]), help="Whose trace; AdaptDL's are as Sia's."
+    ),
+    profiles: Path = option(required=True, type=DIR, help="Folder of profiles."),
+    gpus: tuple[str, ...] = option(
+        "--gpu",
+        required=True,
+        multiple=True,
+        metavar="NAME",
+        help="GPU type: a suffix of the profiles, such as aws. May be repeated; sizes are times on a GPU of the first.",
+    ),
+    classes: tuple[str, ...] = option("--class", multiple=True, metavar="NAME", help="Only these; may be repeated."),
+    span: float | None = option(type=TIME, help="Time that the trace covers, such as 48h."),
+    prices: dict[str | None, float | str] = option(
+        "--price",
+        multiple=True,
+        metavar="AMOUNT",
+        callback=read_prices,
+        help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
+    ),
+    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
+    name: str | None = option(metavar="NAME", help="Name of the instance."),
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - what the formats take for themselves, and what changes the instance
 ) -> int:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, NUMBERS, SIZE, TIME
+from optplan.cli.options import FILE, NUMBERS, SIZE, TIME, argument, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.profiling.cli.bandwidth import deliver_measurements
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _MEGABYTE = 1e6
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Measure a PyTorch network on this device, for Srift.",
     examples=(
         "optplan measure network train.py:make_network --largest-batch 64 -o profile.json",
@@ -32,37 +31,29 @@ _MEGABYTE = 1e6
     ),
     writes={"output": "the profile as JSON, for the field `job` of an instance; with --into the instance"},
 )
-@click.argument("target", metavar="MODULE:FACTORY")
-@click.option(
-    "--network", "called", metavar="NAME", help="What the profile calls the network; the module's class unless given."
-)
-@click.option("--device", metavar="NAME", default="cpu", help="cpu, cuda or cuda:N.")
-@click.option("--gpu", metavar="NAME", help="What the profile calls the device; its product name unless given.")
-@click.option(
-    "--largest-batch", type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
-)
 @click.option("--least-batch", type=int, metavar="N", default=1, help="Samples of the least batch.")
 @click.option("--repeats", "repetitions", type=int, metavar="N", default=11, help="Timed passes at each batch.")
 @click.option("--warm-up", type=int, metavar="N", default=3, help="Passes before those.")
 @click.option("--samples", type=int, metavar="N", default=16, help="Backward passes watched layer by layer.")
 @click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
 @click.option("--mend-falls", is_flag=True, help="Level times that fall with a larger batch, with a warning.")
-@click.option(
-    "--merge",
-    type=FILE,
-    multiple=True,
-    help="Profile of the same network on another device, to be in the output, too; may be repeated.",
-)
-@click.option("--into", "base", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too.")
 def network(
-    target: str,
+    target: str = argument(metavar="MODULE:FACTORY"),
     *,
-    called: str | None,
-    device: str,
-    gpu: str | None,
-    largest_batch: int | None,
-    merge: tuple[Path, ...],
-    base: str | None,
+    called: str | None = option(
+        "--network", metavar="NAME", help="What the profile calls the network; the module's class unless given."
+    ),
+    device: str = option(metavar="NAME", default="cpu", help="cpu, cuda or cuda:N."),
+    gpu: str | None = option(metavar="NAME", help="What the profile calls the device; its product name unless given."),
+    largest_batch: int | None = option(
+        type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
+    ),
+    merge: tuple[Path, ...] = option(
+        type=FILE,
+        multiple=True,
+        help="Profile of the same network on another device, to be in the output, too; may be repeated.",
+    ),
+    base: str | None = option("--into", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too."),
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - the fields of ProfilerSettings
 ) -> int:
@@ -123,8 +114,7 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
     yield record_table("passes", rows)
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Measure all-reduces between processes, for Srift.",
     examples=(
         "optplan measure allreduce --ranks 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
@@ -154,11 +144,10 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
     "--backend", type=click.Choice(["gloo", "nccl"]), help="PyTorch's; nccl where each rank can have a GPU, else gloo."
 )
 @click.option("--time-limit", "timeout_s", type=TIME, help="End the measurement after so long; 10min unless given.")
-@click.option("--synthetic", is_flag=True, help="Measure nothing: make measurements up, for trying things out.")
 @click.option("--seed", type=int, metavar="N", help="Of what is made up: same seed, same rows.")
 def allreduce(
     *,
-    synthetic: bool,
+    synthetic: bool = option(is_flag=True, help="Measure nothing: make measurements up, for trying things out."),
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - what is measured, how and where; None where it was not given
 ) -> int:
