@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,29 @@ from optplan.formulations.boa.judge.following import (
     real_range,
     types_along,
 )
+from optplan.formulations.boa.laws.bands import apply_speeds, find_bands, list_pairs
 from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
+
+
+def judge_truth(
+    instance: BoaInstance, solution: BoaSolution, shifts: Mapping[str, Mapping[str, float]]
+) -> Evaluation | None:
+    """Evaluate decisions in a truth, NaN where its shifts are not of the bands; None where widths are real."""
+    if instance.problem is Problem.CONTINUOUS:
+        return None
+    pairs = {(name, gpu_type) for name, by_type in shifts.items() for gpu_type in by_type}
+    if pairs != set(list_pairs(instance)):
+        return Evaluation(float("nan"), {}, {}, ())
+    spread = {}
+    for name, by_type in shifts.items():
+        options = instance.options(name)
+        shift = np.array([by_type.get(gpu_type, 0.0) for gpu_type in options.gpu_types])
+        spread[name] = find_bands(instance)[name].spread(shift[options.group])
+    return evaluate(apply_speeds(instance, spread), solution)
+
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = JUDGE_TOLERANCE
