@@ -127,13 +127,6 @@ FORMULATION = Formulation(
             "the paper's width calculator (Algorithm 1) as printed, with a fast inner solver",
         ),
         _heuristic(
-            "published-algorithm1-cvxpy",
-            f"{_HERE}.published.algorithm1:solve_algorithm1_cvxpy",
-            "the same with the paper's convex program in CVXPY as inner solver",
-            needs="cvxpy",
-            extra="conic",
-        ),
-        _heuristic(
             "fixed-width",
             f"{_HERE}.exact.layered_paths:solve_fixed_width",
             "the best single width per class for the whole job",

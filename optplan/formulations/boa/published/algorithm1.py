@@ -8,21 +8,19 @@ cost fits. Where the printed text leaves a choice, this is what is done:
   sum of theirs; the paper says "weighted average".
 - "Nearest integer on the hull" means the nearest vertex of the hull, ties to the smaller; cost is evaluated with the
   true tables.
+- Problem (1) is solved by sorting the hull's segments once for all budgets, which is what the convex program (6) finds.
 - The loop ends without a plan for a configuration when the running budget falls below the least that the glued problem
   needs; as printed it would not end.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
-from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import infeasible_answer, least_budget
@@ -32,9 +30,6 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import path_totals
 from optplan.speedup import lower_left_hull
 from optplan.speedup.hulls import BoolArray
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 #: Number of sampled glue configurations (Algorithm 1, line 2).
 SAMPLES = 50
@@ -60,14 +55,6 @@ InnerSolver = Callable[[float], FloatArray | None]
 def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Run Algorithm 1 with problem (1) solved by sorting the hull's segments once per configuration."""
     return run_algorithm1(instance, request, sort_segments)
-
-
-def solve_algorithm1_cvxpy(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration."""
-    import cvxpy
-
-    answer = run_algorithm1(instance, request, compile_program)
-    return replace(answer, engine="cvxpy", engine_version=cvxpy.__version__)
 
 
 def run_algorithm1(
@@ -153,65 +140,6 @@ def sort_segments(epochs: SuperEpochs) -> InnerSolver:
         return point
 
     return solve
-
-
-def compile_program(epochs: SuperEpochs) -> InnerSolver:
-    """State the glued problem as the convex program (6): values within range, consumption above the hull's segments."""
-    import cvxpy as cp
-    import scipy.sparse as sp
-
-    rows, columns = np.nonzero(epochs.vertex)
-    order = np.lexsort((epochs.consumption[rows, columns], rows))
-    rows, columns = rows[order], columns[order]
-    v, c = epochs.value[rows, columns], epochs.consumption[rows, columns]
-    number = len(epochs.value)
-    is_first = np.diff(rows, prepend=-1) > 0
-    dearest, least_use = v[is_first], c[is_first]
-    cheapest = v[np.append(is_first[1:], True)]
-    inside = np.flatnonzero(~is_first) - 1
-    slope = (c[inside + 1] - c[inside]) / (v[inside + 1] - v[inside])
-    # GPU use above the least one of the row, on the line through two neighbouring vertices: slope * (value - anchor).
-    anchor = v[inside] - (c[inside] - least_use[rows[inside]]) / slope
-    pick = sp.csr_array((np.ones(inside.size), (np.arange(inside.size), rows[inside])), shape=(inside.size, number))
-    scale_v, scale_c = dearest.sum(), least_use.sum()
-    value, extra = cp.Variable(number), cp.Variable(number, nonneg=True)
-    room = cp.Parameter(nonneg=True)
-    constraints = [value >= cheapest / scale_v, value <= dearest / scale_v, cp.sum(extra) <= room]
-    if inside.size:
-        steep = slope * scale_v / scale_c
-        constraints.append(pick @ extra >= cp.multiply(steep, pick @ value - anchor / scale_v))
-    program = cp.Problem(cp.Minimize(cp.sum(value)), constraints)
-
-    def solve(budget: float) -> FloatArray | None:
-        if budget < scale_c * (1 - TOLERANCE):
-            return None
-        if budget <= scale_c * (1 + TOLERANCE):  # nothing to decide, and no interior for an interior-point method
-            return np.column_stack((dearest, least_use))
-        room.value = budget / scale_c - 1.0
-        _run_program(program)
-        point = np.clip(value.value * scale_v, cheapest, dearest)
-        # Where the budget leaves room, the program may give any consumption above the hull; the hull's own is meant.
-        use = least_use.copy()
-        np.maximum.at(use, rows[inside], least_use[rows[inside]] + slope * (point[rows[inside]] - anchor))
-        return np.column_stack((point, use))
-
-    return solve
-
-
-def _run_program(program: cp.Problem) -> None:
-    import cvxpy as cp
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions, which are rounded here anyway
-        try:
-            program.solve(solver=cp.CLARABEL)
-        except cp.error.SolverError as error:
-            message = f"CVXPY could not solve the glued problem ({error}); use solver published-algorithm1"
-            raise EngineError(message) from None
-    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        raise EngineError(
-            f"CVXPY calls the glued problem {program.status}, although the least budget does not exceed the budget"
-        )
 
 
 def _lower_running_budget(
