@@ -12,22 +12,16 @@ from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import DIR, FILE, TIME, argument, flag, known_name, named, option
+from optplan.cli.options import FILE, TIME, argument, flag, named, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
+from optplan.lab.cli.simulating import profiles_options
 from optplan.units import SECONDS_PER_HOUR
 
 _EXAMPLES = (
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --gpu rtx --max-width rtx=24 --json",
 )
-
-
-def list_timings() -> list[str]:
-    """List where step times can come from."""
-    from optplan.lab.traces.sia import Timing
-
-    return [timing.value for timing in Timing]
 
 
 def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> int | dict[str, int] | None:
@@ -55,25 +49,7 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "jobs": "Write its jobs, as `optplan import log --jobs` does; CSV, or Parquet where the name ends so.",
     },
 )
-@click.option(
-    "--max-width",
-    multiple=True,
-    metavar="N",
-    callback=read_widths,
-    help="Largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
-)
-@click.option(
-    "--slowdown/--no-slowdown",
-    default=None,
-    help="Whether sizes get the factor that Sia fitted to its physical cluster; not by default.",
-)
-@click.option(
-    "--timing",
-    metavar="NAME",
-    help="Step times: tables (as measured, the model beyond them; the default), model (fitted, at every width) "
-    "or model-batches (as measured, at the batch sizes that the model picks).",
-    **known_name("timing", list_timings),
-)
+@profiles_options(required=True)
 @amendments_but("deadline")
 def import_trace(
     trace: Path = argument(metavar="TRACE", type=FILE),
@@ -81,13 +57,18 @@ def import_trace(
     form: str = option(
         "--from", required=True, type=click.Choice(["sia"]), help="Whose trace; AdaptDL's are as Sia's."
     ),
-    profiles: Path = option(required=True, type=DIR, help="Folder of profiles."),
     gpus: tuple[str, ...] = option(
         "--gpu",
         required=True,
         multiple=True,
         metavar="NAME",
         help="GPU type: a suffix of the profiles, such as aws. May be repeated; sizes are times on a GPU of the first.",
+    ),
+    max_width: int | dict[str, int] | None = option(
+        multiple=True,
+        metavar="N",
+        callback=read_widths,
+        help="Largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
     ),
     classes: tuple[str, ...] = option("--class", multiple=True, metavar="NAME", help="Only these; may be repeated."),
     span: float | None = option(type=TIME, help="Time that the trace covers, such as 48h."),
@@ -100,8 +81,11 @@ def import_trace(
     ),
     price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
     name: str | None = option(metavar="NAME", help="Name of the instance."),
+    profiles: Path,
+    slowdown: bool,
+    timing: str,
     outputs: Outputs,
-    **options: Any,  # noqa: ANN401 - what the formats take for themselves, and what changes the instance
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Make a BOA instance from a TRACE of jobs and the speeds that were measured, in the format of Sia's artifact.
 
@@ -113,12 +97,20 @@ def import_trace(
 
     del form  # there is one
     require_target(outputs)
-    own = {option: options.pop(option) for option in ("max_width", "slowdown", "timing")}
-    given = {option: value for option, value in own.items() if value is not None}
+    given: dict[str, Any] = {} if max_width is None else {"max_width": max_width}
     span_h = None if span is None else span / SECONDS_PER_HOUR
     with Progress("reading the trace"):
-        made = build_sia_instance(trace, profiles, gpus, applications=classes or None, span_h=span_h, **given)
-        instance = amend(rename(price_types(made, prices, price_source), name), options)
+        made = build_sia_instance(
+            trace,
+            profiles,
+            gpus,
+            applications=classes or None,
+            span_h=span_h,
+            slowdown=slowdown,
+            timing=timing,
+            **given,
+        )
+        instance = amend(rename(price_types(made, prices, price_source), name), changes)
     assert isinstance(instance, BoaInstance)
     outputs.save("--jobs", lambda path: write_workload(trace, instance, path, span_h=span_h, overwrite=outputs.force))
     return deliver(instance, outputs)

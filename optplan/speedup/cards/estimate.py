@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optplan.speedup.cards.constants import Constants, load_constants
 from optplan.speedup.cards.layouts import Layout, list_layouts
-from optplan.speedup.cards.records import Cluster, ModelCard
+from optplan.speedup.cards.records import Cluster, Constants, ModelCard, load_constants
 from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
 
 #: Between which widths, parameters, GPUs a node and bytes a second of a GPU's network step times were compared with
