@@ -37,10 +37,9 @@ from fit_cards import (
 from publish import write_table
 
 from optplan import BoaInstance, GpuType, JobClass, TableSpeedup, evaluate, solve
-from optplan.speedup.cards.constants import Constants, load_constants
 from optplan.speedup.cards.estimate import VALID_GPUS, estimate_steps
 from optplan.speedup.cards.layouts import stack_layouts
-from optplan.speedup.cards.records import ModelCard, make_cluster
+from optplan.speedup.cards.records import Constants, ModelCard, load_constants, make_cluster
 from optplan.speedup.cards.steps import find_seconds
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "model-card-errors.md"

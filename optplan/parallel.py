@@ -36,13 +36,9 @@ def spread(
     engine: Engine | str = Engine.PROCESSES,
     fresh: bool = False,
 ) -> Iterator[tuple[_Name, _Answer]]:
-    """Do the same with many tasks, several at once.
-
-    Tasks, by name, are begun in order; each name comes with its answer as soon as there is one. ``work`` is a function
-    at the top of a module, or a partial of one. None takes a process for each processor of this machine, one of them
-    this one, unless ``fresh`` asks for processes in which nothing was done before; a Ray cluster begins as many as it
-    has CPUs for. An error of a task is raised, and ends the others.
-    """
+    """Do the same with many tasks, by name, several at once; each name comes with its answer once it is there."""
+    # ``work`` is at the top of a module. None takes a process for each processor, one of them this one unless
+    # ``fresh``.
     if engine not in set(Engine):
         raise UsageError(f"engine: got {engine!r}; {' or '.join(Engine)} is allowed")
     if processes is not None and processes < 1:

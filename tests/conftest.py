@@ -183,7 +183,6 @@ GOLDEN = (
     "instances/test_library.py",
     "lab/benchmarks/test_gavel.py",
     "lab/traces/test_sia_boa.py",
-    "profiling/test_synthetic_bandwidth.py",
 )
 
 # The same examples in every run, so that a failure seen in CI is seen at the desk. No deadline and no check for slow

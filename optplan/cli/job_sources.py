@@ -74,10 +74,7 @@ class JobSource:
     def read(
         self, changes: dict[str, Any] | None = None, taken: Collection[str] = ()
     ) -> tuple[BoaInstance, JobTrace | None]:
-        """Read the instance, changed as ``--set`` and its like say, and the jobs; None where none are to be drawn.
-
-        Options of logs that are typed without one are refused, but for those ``taken`` by the command.
-        """
+        """Read the instance, changed as asked, and the jobs, None without any; log options but ``taken`` need a log."""
         from optplan.formulations.boa.data.instance import BoaInstance
         from optplan.instances.files import read_instance
         from optplan.instances.job_traces import draw_trace, gather_trace, read_trace

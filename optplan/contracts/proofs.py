@@ -89,10 +89,7 @@ def pack_integers(numbers: IntArray) -> str:
 
 
 def unpack_integers(packed: object, most: int) -> IntArray:
-    """Return the numbers of a packed list.
-
-    A file may hold anything: a ValueError says what is no packed list, or one of more than ``most`` numbers.
-    """
+    """Return the numbers of a packed list; a ValueError says what is none, or one of more than ``most``."""
     if not isinstance(packed, str):
         raise ValueError("text is needed for a packed list")
     engine = zlib.decompressobj()

@@ -22,10 +22,7 @@ SOLVER_GROUP = "optplan.solvers"
 
 @cache
 def formulations() -> dict[str, Formulation]:
-    """Return every formulation by name: the own ones first, then those of other packages.
-
-    What another package declares wrongly is left out, with a RegistrationWarning that names it.
-    """
+    """Return every formulation by name, our own first; a wrong one of another package is left out with a warning."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     own = {name: getattr(import_module(f"{__name__}.{name}"), "FORMULATION", None) for name in names}
     found = {name: formulation for name, formulation in own.items() if formulation is not None}

@@ -95,16 +95,8 @@ def random_srift(
     seed: int = 0,
     objective: Objective = Objective.COST,
 ) -> SriftInstance:
-    """Generate an instance of Srift.
-
-    Types come in pairs, a small and a large VM with the same kind of GPU. GPUs differ in speed by up to a factor of
-    ten, and in price by about as much: the fastest may or may not be the cheapest per sample. A pass takes hardly
-    longer with a few more samples, and in proportion to them where there are many. Gradients are log-normal in size.
-
-    Each type has ``batches`` choices of samples per VM, its GPUs times powers of two up to 256, and ``most`` VMs that
-    are available; at least one type reaches the global batch alone. 1000 iterations, without deadline and budget. The
-    same seed is the same instance.
-    """
+    """Generate an instance of Srift: pairs of a small and a large VM with GPUs up to ten times as fast, and as dear."""
+    # At least one type reaches the global batch alone; 1000 iterations, no limits.
     _require_counts(types=types, most=most, global_batch=global_batch, batches=batches, layers=layers)
     if batches > _LARGEST_BATCH.bit_length():
         message = f"batches: got {batches}; at most {_LARGEST_BATCH.bit_length()}, 1 to {_LARGEST_BATCH}, are possible"

@@ -51,11 +51,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Stays:
-    """S times that jobs waited for GPUs and then held them; a job that changes its width has several.
-
-    ``class_index`` (S,) are places among ``classes``. From ``queued_s`` to ``begun_s`` (S,) a job waited for the
-    ``gpus`` (S,) that it held from then until ``ended_s`` (S,); in seconds from the start of the trace.
-    """
+    """S times that jobs waited (``queued_s`` to ``begun_s``) and held GPUs (to ``ended_s``), seconds from the start."""
 
     classes: tuple[str, ...]
     class_index: IntArray
@@ -66,10 +62,7 @@ class Stays:
 
     @classmethod
     def of(cls, trace: JobTrace) -> Stays | None:
-        """Take the jobs of which a log says for how long they held how many GPUs; None where it says so of none.
-
-        Those of which it does not say a wait count as begun when they arrived.
-        """
+        """Take the jobs of which a log says what they held; None without any; unknown waits are none."""
         known = np.flatnonzero(np.isfinite(trace.gpus * trace.run_s))
         if not known.size:
             return None

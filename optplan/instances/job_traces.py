@@ -230,10 +230,7 @@ def _read_number(path: Path, line: int, column: str, text: str) -> float:
 
 
 def gather_trace(instance: BoaInstance, classes: Classes, sizes: Mapping[str, FloatArray], name: str) -> JobTrace:
-    """Make a trace of the jobs of a log, with the instance and the sizes that were made of them.
-
-    See :func:`optplan.instances.job_logs.boa.build_log_instance`; what is left out is as in :func:`read_trace`.
-    """
+    """Make a trace of the jobs of a log, with the instance and the sizes that were made of them."""
     every = list(classes.values())
     numbers = {
         column: np.concatenate([np.asarray(getattr(jobs, column), dtype=np.float64) for jobs in every])

@@ -43,11 +43,7 @@ def least_within(
     most: FloatArray,
     stopwatch: Stopwatch | None = None,
 ) -> float:
-    """Enumerate what lies within an allowance of the graphs' best paths; return the least value within the limits.
-
-    Costs are at ``prices`` (1 + L,) of value and consumptions, of which the totals may be ``most`` (L,). Infinity when
-    nothing within the allowance keeps the limits; an UnlistedError when there is too much to list.
-    """
+    """Return the least value of paths within an allowance of the best ones whose totals are at most ``most``."""
     stopwatch = stopwatch or Stopwatch()
     suffixes: list[FloatArray] = []
     for graph in graphs:

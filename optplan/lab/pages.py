@@ -116,11 +116,7 @@ def build_cluster_page(
     budget_gpus: float | None = None,
     given: tuple[BoaInstance, JobTrace] | None = None,
 ) -> Page:
-    """Gather the report of a simulated trace, of which the command told so much.
-
-    ``budget_gpus`` is what the policy is to keep on average, where it has a budget; ``given`` the instance and its
-    jobs, beside whose log the replay stands.
-    """
+    """Gather the report of a simulated trace, beside its budget and the log of the jobs where these are given."""
     facts = [*list_facts(outcome), *list_least(told)]
     logged = None if given is None else use_of_log(given[1])
     uses = [*([] if logged is None else [logged]), _gather_use(outcome, told, budget_gpus)]

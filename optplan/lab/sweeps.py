@@ -55,19 +55,10 @@ _OF_INSTANCES = frozenset({"instance", "draw_jobs", "draw_span_s", "gpus_per_nod
 
 
 class Cell(FrozenModel):
-    """What is simulated.
+    """What is simulated: a workload of Sia's with its profiles, a jobs table with its instance, or drawn jobs."""
 
-    With ``profiles``, a folder with one folder of profiles per application, ``workload`` is a CSV in the format of the
-    Sia artifact: ``slowdown`` gives times the factor that Sia fitted to its physical cluster; ``timing`` is as in
-    :func:`~optplan.lab.traces.sia.derive_epochs`; ``batch`` says whether jobs adapt their batch size, keep that of the
-    workload, or choose it by what they have learned; the workload runs ``repeat`` times, one after another. With
-    ``instance`` it is a jobs table. Else it is an instance, of which ``draw_jobs`` jobs are drawn, or those of
-    ``draw_span_s``.
-
-    ``policy`` is a name or the path of a BOA plan, as :func:`~optplan.lab.cluster.policies.naming.make_policy` has it.
-    ``target`` is of ``pollux-autoscaled``, ``knowledge`` what Pollux knows about speeds. Without ``nodes`` they are
-    rented when they are needed. ``gpu`` is their type, of Sia's profiles ``aws`` unless given.
-    """
+    # ``policy`` is as :func:`~optplan.lab.cluster.policies.naming.make_policy` has it. Without ``nodes`` they are
+    # rented.
 
     workload: str
     profiles: str | None = None

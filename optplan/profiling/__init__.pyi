@@ -57,12 +57,6 @@ from optplan.profiling.profile_files import (
 from optplan.profiling.profile_files import (
     read_profile as read_profile,
 )
-from optplan.profiling.synthetic_bandwidth import (
-    SyntheticSettings as SyntheticSettings,
-)
-from optplan.profiling.synthetic_bandwidth import (
-    synthesize_measurements as synthesize_measurements,
-)
 from optplan.profiling.torch_profiler import (
     ProfilerSettings as ProfilerSettings,
 )

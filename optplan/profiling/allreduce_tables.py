@@ -157,11 +157,7 @@ def reconcile(
     where: str,
     conversions: Mapping[str, Conversion] = BANDWIDTHS,
 ) -> float:
-    """Return the bus bandwidth that several figures of one all-reduce tell, in Gbit/s.
-
-    Figures are texts by column, taken as rounded to the digits that they are written with; the one with the most digits
-    counts, and the others have to agree with it. ``where`` is file and line, for messages.
-    """
+    """Return the bandwidth (Gbit/s) of the most exact figure, with which the others, as rounded, must agree."""
     figures = {column: _read_figure(where, column, text) for column, text in texts.items() if text}
     if not figures:
         raise DataError(where, f"no {' or '.join(texts)}", "fill one of them in, or leave the row out")

@@ -35,12 +35,7 @@ def run_ranks(
     backend: str = GLOO,
     timeout_s: float = 120.0,
 ) -> Any:  # noqa: ANN401 - plain data
-    """Run a function on several ranks of one process group, each a process of this machine; return what rank 0 returns.
-
-    The function stands at the top of a module, and its arguments are pickled. The processes are started afresh
-    (*spawned*), so a script that calls this needs ``if __name__ == "__main__":``. With ``nccl`` each rank has the CUDA
-    device of its number; after ``timeout_s`` the ranks are ended.
-    """
+    """Run a module's function on several ranks of this machine, spawned; return what rank 0 does within the timeout."""
     check_backend(backend, ranks)
     from torch.distributed import TCPStore
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes

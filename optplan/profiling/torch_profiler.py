@@ -275,10 +275,7 @@ def _require_rise(name: str, batches: list[int], seconds: FloatArray, *, mend: b
 
 
 def _relative_deviation(seconds: list[float]) -> float:
-    """Return the standard deviation over the mean of normal passes with the same median and median deviation.
-
-    Unlike the plain one it belongs to the bulk of the passes, as their median does: a hiccup of the host moves neither.
-    """
+    """Return the deviation over the mean of normal passes with the same median and spread, which no hiccup moves."""
     median = statistics.median(seconds)
     spread = statistics.median(abs(each - median) for each in seconds)
     deviation = _DEVIATION_OF_SPREAD * spread / median if median else 0.0

@@ -63,13 +63,7 @@ class Workload:
 
 
 def make_workload(module: nn.Module, batches: Any, loss: Loss | None = None) -> Workload:  # noqa: ANN401 - inputs
-    """Make a workload.
-
-    Batches are a function from a number of samples to the module's inputs; or inputs (a tensor, a tuple of arguments or
-    a mapping of named ones), whose samples, along the first dimension, are repeated as often as needed. The loss makes
-    a scalar of what the module returns; None: its attribute ``loss``, where there is one, else the mean square of all
-    its floating-point outputs.
-    """
+    """Make a workload of a module, its batches (a function of a number of samples, or inputs to repeat) and a loss."""
     torch = require_torch()
     if not isinstance(module, torch.nn.Module):
         raise DataError("module", f"got {show_value(module)}", "a torch.nn.Module is needed")
@@ -147,11 +141,7 @@ def mean_square(output: Any) -> Tensor:  # noqa: ANN401 - whatever the module re
 
 
 def load_workload(target: str) -> Workload:
-    """Call a user's function that makes a network and its batches.
-
-    The target is ``file.py:function`` or ``package.module:function``, which takes nothing and returns ``(module,
-    batches)`` or ``(module, batches, loss)``, as :func:`make_workload` takes them.
-    """
+    """Call a user's function, ``file.py:function`` or ``package.module:function``, for a network and its batches."""
     require_torch()
     place, colon, name = target.rpartition(":")
     if not (colon and place and name.isidentifier()):

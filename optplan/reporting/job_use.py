@@ -80,11 +80,7 @@ class Use(NamedTuple):
 
 
 def tell_use(uses: Sequence[Use], sizes_h: Mapping[str, FloatArray], *, began_s: float = 0.0) -> list[Section]:
-    """Tell who held and waited for GPUs over time, and how large jobs are and how long they wait, by class.
-
-    ``sizes_h`` are GPU-hours of the jobs of each class whose size is known; ``began_s`` is the start of the time in
-    seconds since 1970, 0 where nobody knows it.
-    """
+    """Tell who held and waited for GPUs over time, and by class how large jobs are and how long they wait."""
     label = "Area chart: GPUs that jobs held and waited for over time, by class; the table below has the main figures"
     blocks: list[Block] = [Charts([(label, draw_use(uses, began_s=began_s))], _READ_USE), list_uses(uses)]
     sections = [Section("over-time", "GPUs held and waited for over time", blocks, "GPUs over time")]

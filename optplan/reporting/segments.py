@@ -52,10 +52,7 @@ def draw_segments(plan: Plan) -> Figure:
 
 
 def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
-    """Draw when things went on, as planned and by another name: when each begins, how long it waits, and takes in all.
-
-    Of more than :data:`MOST_ROWS`, the first are shown. Horizontal: time since the beginning. A row for each thing.
-    """
+    """Draw when each thing began, as planned and otherwise, waited and ended; the first :data:`MOST_ROWS` of them."""
     names, spans = names[:MOST_ROWS], {name: rows[:MOST_ROWS] for name, rows in spans.items()}
     drawn = [one for rows in spans.values() for one in rows]
     scale = time_scale(max((start_s + seconds for start_s, _, seconds in drawn), default=0.0))
@@ -88,10 +85,7 @@ def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, f
 
 
 def _draw_classes(plan: Plan) -> Figure:
-    """Draw a map: a row for each class, or way of its jobs, and from their first epoch to their last the GPUs of a job.
-
-    All of it is the first trace, a bar for each segment: from ``base`` over ``x`` (% of the epochs) in row ``y``.
-    """
+    """Draw a map, all in one trace: a row for each class, or way, and over its epochs (%) the GPUs of a job."""
     ways = [
         (unit.id, way)
         for unit in plan.units

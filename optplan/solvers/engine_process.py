@@ -57,11 +57,7 @@ def call_bounded(
     is_large: bool,
     otherwise: OutcomeT,
 ) -> OutcomeT:
-    """Call a function here, or :func:`call_elsewhere` where what it is about is large.
-
-    Large is what might not heed its limit. Here the function is called without a report; a call that was stopped before
-    it reported anything amounts to ``otherwise``.
-    """
+    """Call a function here, or, where what it is about is large and might not heed its limit, elsewhere."""
     if not is_large:
         return target(*arguments, stopwatch)
     found = call_elsewhere(target, arguments, stopwatch)
@@ -71,17 +67,9 @@ def call_bounded(
 def call_elsewhere(
     target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch, *, keep: bool = False
 ) -> OutcomeT | None:
-    """Call a function in a process of its own, and stop that once the stopwatch has expired.
-
-    The target is a function of a module. It is called with the arguments, a :class:`~optplan.progress.Stopwatch` with
-    the time that is left, and a :data:`Report`. The stopwatch, which limits the start of the process too, hears of
-    interruptions here, and its events are emitted here. With ``keep`` the process is one that was kept, and is kept
-    again: for engines of one kind. Returned is what the function returned; where it was stopped, what it reported last,
-    or None.
-
-    Raises what the function raised where that is an OptplanError, and EngineError when it raised anything else, or the
-    process ended by itself without a word, as for want of memory.
-    """
+    """Call a module's function in a process of its own, stopped in time; return what it did, or reported last."""
+    # It gets a stopwatch of the time left and a :data:`Report`; interruptions and events pass on. A process to ``keep``
+    # is one that was kept, for engines of one kind. EngineError where it raised no OptplanError or ended by itself.
     if not sys.executable:  # nobody knows which interpreter this is, so there can be no other one
         return target(*arguments, stopwatch)
     engine = _take_kept() if keep else _EngineProcess()

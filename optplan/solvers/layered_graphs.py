@@ -36,11 +36,7 @@ def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]
 
 
 def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None) -> tuple[float, IntArray]:
-    """Return the least cost of a path and the columns of one that has it.
-
-    ``run`` (E, K) is the cost of being at a node, ``enter`` (F, E, K) that of entering it from another one of each
-    group; ``group`` (K,) is None where there is one group.
-    """
+    """Return the least cost of a path and its columns: run (E, K), enter (F, E, K) from another node of each group."""
     layers, nodes = run.shape
     group = np.zeros(nodes, dtype=np.int64) if group is None else group
     members = [np.flatnonzero(group == number) for number in range(len(enter))]
@@ -64,15 +60,9 @@ def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None
 
 
 def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiGraph:
-    """Draw layered graphs side by side.
-
-    With what steps cost comes what is known of each of the (K,) nodes besides. A node that costs infinitely much in a
-    layer is not there. Nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and ``(NAME, "start")`` and ``(NAME,
-    "end")``; arcs have ``value`` and each limit by its name, for entering a node, where another one is left, and being
-    at it. Where several nodes form a group, whoever leaves one of them for another passes ``(NAME, LAYER, "change")``,
-    so that there are as many arcs as nodes and not their square; with several groups ``"change.GROUP"``. Raises
-    UnsupportedError when there would be too many arcs.
-    """
+    """Draw layered graphs side by side, with what is known of their (K,) nodes; infinite costs are not drawn."""
+    # Nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and "start" and "end". Who leaves a node of a group for another
+    # passes a node "change" (with several groups "change.GROUP"), so that there are as many arcs as nodes.
     known = list(graphs)
     # Those of staying, those to the nodes of changes, and those from each group to each node.
     arcs = sum(len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups) for costs, _ in known)
@@ -140,12 +130,8 @@ def _cost(costs: PathCosts, layer: int, node: int, group: int | None) -> dict[st
 
 
 def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tuple[IntArray, ...] | None, int]:
-    """Find the choice of paths of least total value by looking at all, for tiny problems, as a yardstick.
-
-    A choice is within a limit up to a total consumption of ``most`` (L,). Returned are, for each graph, the columns
-    (E,) of its nodes, of equally good choices the first one, counting columns like digits, or None where none is within
-    the limits; and how many choices there are. Raises UnsupportedError when these are more than :data:`MAX_CHOICES`.
-    """
+    """Find the paths of least total value within ``most`` (L,) by looking at all, and count these: a yardstick."""
+    # Of equally good choices the first, counting columns like digits; UnsupportedError beyond :data:`MAX_CHOICES`.
     numbers = [len(graph.labels) ** len(graph.run_value) for graph in graphs]
     if math.prod(numbers) > MAX_CHOICES:
         raise refuse_to_enumerate(MAX_CHOICES, math.prod(numbers))

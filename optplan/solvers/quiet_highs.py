@@ -80,13 +80,10 @@ def drop_engines_output() -> None:
 
 @contextmanager
 def standard_output_aside() -> Iterator[None]:
-    """Drop what a library writes to standard output meanwhile.
-
-    HiGHS 1.16 writes its version there when the first engine is made, before anybody can tell it to be quiet, and 1.12
-    forgotten debugging lines whatever its options say (ERGO-Code/HiGHS#2783): they would end up in the middle of
-    somebody's JSON, or on a terminal. The stream is the whole process's: where other threads may be writing, it goes
-    to standard error instead, unless :func:`drop_engines_output` says that they do not.
-    """
+    """Drop what a library writes to standard output meanwhile, which would end up in the middle of somebody's JSON."""
+    # HiGHS 1.16 writes its version there, 1.12 debugging lines (ERGO-Code/HiGHS#2783). The stream is the whole
+    # process's: where other threads may be writing, it goes to standard error, unless :func:`drop_engines_output` says
+    # otherwise.
     _ASIDE.enter()
     try:
         yield

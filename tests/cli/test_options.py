@@ -54,7 +54,7 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
     ("command", "option", "text", "offered"),
     [
         ("solve", "--solver", "layer", ["layered-paths"]),
-        ("solve", "--compare", "published-a", ["published-algorithm1", "published-algorithm1-cvxpy"]),
+        ("solve", "--compare", "published-a", ["published-algorithm1"]),
         ("solve", "--problem", "w", ["whole"]),
         ("solve", "--problem", "ch", ["cheapest", "cheapest-with-confidence"]),
         ("solve", "--policy", "m", ["mixed"]),

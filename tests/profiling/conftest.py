@@ -1,29 +1,27 @@
-"""Synthetic measurements, and a model that was learned from them."""
+"""Made-up measurements, those of the page on bandwidth, and a model that was learned from them."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.profiling.synthetic_bandwidth import SyntheticSettings, choose_networks, synthesize_measurements
+from optplan.profiling.allreduce_data import AllreduceData
+from optplan.profiling.allreduce_tables import read_measurements
 
 if TYPE_CHECKING:
-    from optplan.profiling.allreduce_data import AllreduceData
     from optplan.profiling.learned_bandwidth import LearnedBandwidth
 
-SETTINGS = SyntheticSettings(
-    networks=choose_networks(["p3.8xlarge", "g4dn.4xlarge"]),
-    ranks=(2, 8),
-    sizes_bytes=[4**power for power in range(1, 15)],
-)
+MADE_UP = Path(__file__).resolve().parents[2] / "docs" / "examples" / "all-reduces.csv"
 
 
 @pytest.fixture(scope="session")
 def synthetic_data() -> AllreduceData:
     """Return 4 B to 256 MiB among 2 and 8 ranks, on two types of VM in two regions, three times."""
-    return synthesize_measurements(SETTINGS)
+    rows = read_measurements(MADE_UP).rows
+    return AllreduceData(tuple(row for row in rows if row.ranks < 64 and row.place.vm_type != "g3.8xlarge"))
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ FORMULATION = Formulation(
     plan_type=f"{_HERE}.planning:BoaPlan",
     evaluate=f"{_HERE}.judge.evaluation:evaluate",
     find_range=f"{_HERE}.study.ranges:find_range",
-    judge_truth=f"{_HERE}.judge.truths:judge_truth",
+    judge_truth=f"{_HERE}.judge.evaluation:judge_truth",
     share_evidence=f"{_HERE}.judge.evaluation:share_evidence",
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     path_costs=f"{_HERE}.judge.duality:path_costs",
@@ -125,13 +125,6 @@ FORMULATION = Formulation(
             "published-algorithm1",
             f"{_HERE}.published.algorithm1:solve_algorithm1",
             "the paper's width calculator (Algorithm 1) as printed, with a fast inner solver",
-        ),
-        _heuristic(
-            "published-algorithm1-cvxpy",
-            f"{_HERE}.published.algorithm1:solve_algorithm1_cvxpy",
-            "the same with the paper's convex program in CVXPY as inner solver",
-            needs="cvxpy",
-            extra="conic",
         ),
         _heuristic(
             "fixed-width",

@@ -273,11 +273,7 @@ def as_run(instance: BoaInstance, solution: BoaSolution) -> tuple[BoaInstance, B
 
 
 def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) -> list[Branch]:
-    """Divide real widths among whole ones.
-
-    In each epoch the jobs are split between two allowed widths so that the epoch's GPU-hours stay the same. Sorting the
-    split fractions gives the common branches: at most one more than there are different fractions.
-    """
+    """Divide real widths among whole ones, epoch by epoch at the same GPU-hours; sorted splits give the branches."""
     branches = []
     for row in rows:
         low, high, high_fraction = row.widths.copy(), row.widths.copy(), np.zeros(row.widths.size)

@@ -122,10 +122,7 @@ def _describe(instance: SeerInstance) -> Resource:
 def write_round(
     instance: SeerInstance, solution: SeerSolution, now: Round, last: Sequence[SkewedSegment], *, done: int = 0
 ) -> list[SkewedSegment]:
-    """Write the segments of a round, by rank, the best first.
-
-    ``last`` are those of the round before; ``done`` rounds were over before the first one of the solution.
-    """
+    """Write the segments of a round, the best first, after the ``last`` one and ``done`` earlier rounds."""
     place = now.number - 1 - done
     nodes = count_nodes(instance.gpus_per_node or 1, now.groups)
     enter: Entry = Started()

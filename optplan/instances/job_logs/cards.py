@@ -26,11 +26,7 @@ def list_types(jobs: Jobs) -> list[str]:
 
 
 def choose_card(name: str, card: CardSpeedup, types: Sequence[str], gpus: IntArray) -> tuple[TableSpeedup, int]:
-    """Return a card's table for the type of GPU on which a class ran, and the width to which it is relative.
-
-    An only table is for whatever the GPUs are called. It is relative to the width of most runs (N,): the log says what
-    jobs take there, the card what they take elsewhere.
-    """
+    """Return a card's table for the type of GPU on which a class ran, relative to the width of most runs (N,)."""
     if len(card.speedup) > 1 and not (len(types) == 1 and types[0] in card.speedup):
         problem = (
             f"is for {', '.join(card.speedup)}, and its jobs ran on {', '.join(types) or 'GPUs that have no name'}"
@@ -45,12 +41,8 @@ def choose_card(name: str, card: CardSpeedup, types: Sequence[str], gpus: IntArr
 def find_contradiction(
     table: TableSpeedup, reference_width: int, gpus: IntArray, seconds: FloatArray, what: str
 ) -> tuple[str, float]:
-    """Say on which two widths times of equal work contradict a table most: what both say of a ratio of speeds.
-
-    Also returns how many times as wide, in logarithms, the table's band has to be so that nothing contradicts it. Times
-    (N,) are in any unit; one for each width counts as exact. Nothing is said where the 90 % interval of their ratio,
-    from the scatter about the means of widths, and the table's band meet.
-    """
+    """Say on which two widths times (N,) of equal work contradict a table most, beyond both their 90 % bands."""
+    # Also how many times as wide, in logarithms, the table's band has to be so that nothing contradicts it.
     known = np.isin(gpus, table.gpus)
     widths, which, counts = np.unique(gpus[known], return_inverse=True, return_counts=True)
     if widths.size < 2:

@@ -146,10 +146,7 @@ def fill_from_end(run_s: FloatArray, start_s: FloatArray, end: Sequence[str], ti
 
 @dataclass
 class Jobs:
-    """Rows of a log, or jobs that were put together from these: N of each, a column for each field of :class:`Row`.
-
-    What is not known of numbers is NaN. Columns of words have their places among ``words``.
-    """
+    """N rows of a log, a column for each field of :class:`Row`: NaN is not known, words are places among ``words``."""
 
     words: Words
     id: TextArray

@@ -62,13 +62,9 @@ def list_types(classes: Classes) -> list[str]:
 def find_speedups(
     name: str, jobs: Jobs, sources: SpeedupSources, types: Sequence[str], max_width: int, left_out: LeftOut
 ) -> TypedSpeedup:
-    """Find the speedup of a class on the types on which it ran.
-
-    Its reference type is the one whose completed runs say most. On another type its speed is a curve times a ratio. The
-    curve is that of the class's own runs there if these completed on several widths, else the reference type's. The
-    ratio is that of the mean sizes of completed runs, geometric ones, as sizes differ by factors; its 90 % band is
-    Student's. A type on which none completed, or too few, cannot be compared: its runs are of no known size.
-    """
+    """Find a class's speedup on the types on which it ran: its own curve, or the reference type's, times a ratio."""
+    # The ratio is that of geometric mean sizes of completed runs, its 90 % band Student's; without any, sizes are
+    # unknown.
     gpus = jobs.gpus.astype(np.int64)
     if len(types) == 1:
         found = sources.find(name, jobs)
@@ -166,11 +162,8 @@ def scale(curve: Speedup, reference_width: int, ratio: Ratio, max_width: int, ev
 
 
 def pool(typed: Mapping[str, TypedSpeedup], types: Sequence[str], max_width: int) -> dict[str, TypedSpeedup]:
-    """Let classes run on types on which they did not, at the mean ratio of the classes that ran on both.
-
-    That they are like these is the user's word: the evidence is assumed. The 90 % band is that of one more class,
-    from how much the ratios of two or more differ; of one class nobody knows that, and the band is as wide as its gain.
-    """
+    """Let classes run on types on which they did not, at the mean ratio of the classes that ran on both: assumed."""
+    # The 90 % band is that of one more class; of a single one nobody knows it, and it is as wide as the gain.
     pooled = {}
     for name, each in typed.items():
         added = each

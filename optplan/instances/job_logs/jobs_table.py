@@ -20,10 +20,7 @@ from optplan.schema import FloatArray
 
 
 def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *, overwrite: bool = False) -> None:
-    """Write the jobs of some classes by the time of their arrival, as CSV, or Parquet where the name ends so.
-
-    ``sizes`` (N,) are in GPU-hours by class, NaN where one is not known.
-    """
+    """Write the jobs of some classes, with GPU-hours (N,) or NaN, by their arrival, as CSV or Parquet."""
     columns: dict[str, list[Any]] = {}
     for name, jobs in classes.items():
         for column, values in _list_columns(name, jobs, sizes.get(name, np.full(len(jobs), np.nan))).items():

@@ -43,10 +43,7 @@ class FoundSpeedup:
     warning: str = ""
 
     def at(self, widths: IntArray) -> FloatArray:
-        """Return the speedup (K,) at widths at which jobs ran; NaN beyond those of a table.
-
-        Between two widths of a table, its logarithm is taken to be linear in that of the width.
-        """
+        """Return the speedup (K,) at widths at which jobs ran, log-linear between two of a table; NaN beyond."""
         if isinstance(self.curve, TableSpeedup):
             known = self.curve.gpus
             found = np.exp(np.interp(np.log(widths), np.log(known), np.log(np.atleast_2d(self.curve.speedup)[0])))
@@ -239,13 +236,9 @@ def _assume(text: str) -> FoundSpeedup:
 
 
 def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
-    """Tell from how run times fall with the width how fast jobs are, those at all widths being alike but for it.
-
-    From three widths on that is a law, which speaks of one GPU. Any law goes through two widths, and where no job ran
-    on one GPU nobody knows whether one would: such classes keep to the widths that ran. Their speedups are relative to
-    the width that ran most often, of which the log knows best how long jobs take. All errors are those of
-    :mod:`optplan.speedup.fitting`.
-    """
+    """Tell from how run times fall with the width how fast jobs are: from three widths on a law, else a table."""
+    # Any law goes through two widths, and speaks of one GPU, on which maybe no job ran; errors are those of
+    # :mod:`optplan.speedup.fitting`.
     widths, counts = np.unique(gpus, return_counts=True)
     keeps = widths.size == 2 or widths[0] > 1
     reference = int(widths[np.argmax(counts)]) if keeps else 1

@@ -25,11 +25,7 @@ def suites() -> list[str]:
 def run_suite(
     name: str, *, quick: bool = False, proofs: Path | None = None, on_event: Listener | None = None
 ) -> list[dict[str, object]]:
-    """Run a suite; return its rows as plain data, in the order in which they were measured.
-
-    ``quick`` takes small sizes and few limits, a check that the suite works. ``proofs`` is the folder for what
-    ``best-known`` finds better than recorded or new.
-    """
+    """Run a suite, ``quick`` or whole; return its rows as plain data; what is new or better goes to ``proofs``."""
     if name not in suites():
         raise UsageError(f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}")
     if proofs is not None and name != BEST_KNOWN:

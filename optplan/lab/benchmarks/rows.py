@@ -22,13 +22,10 @@ from optplan.verification import verify
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One measurement.
+    """One measurement: an instance with its limit, the wall time of its solve, and the most memory during it."""
 
-    ``instance`` is a name with its limit, such as ``boa-newtrace@120``; ``published`` in ``solver`` marks a heuristic
-    as its paper prints it. ``seconds`` is the wall time of the solve, without reading; ``peak_mb`` the largest resident
-    memory during it. Among ``extra`` are ``sense`` where more of the objective is better, and ``objective_unit`` where
-    it is another one than that of other rows with this instance. Certificates are counted as JSON, in kB.
-    """
+    # Among ``extra`` are ``sense`` where more of the objective is better, and ``objective_unit`` where it is another
+    # one.
 
     instance: str
     solver: str

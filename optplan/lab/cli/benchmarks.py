@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.options import known_name
+from optplan.cli.options import DIR, argument, known_name, option
 from optplan.cli.outputs import Outputs
 
 #: What the table shows of a row; ``--json`` and ``-o`` have all.
@@ -37,8 +35,7 @@ def list_suites() -> list[str]:
     return suites()
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Solve what is recorded as best known again, or a plug-in's instances.",
     examples=(
         "optplan bench",
@@ -47,15 +44,17 @@ def list_suites() -> list[str]:
     ),
     writes={"output": "the rows as JSON"},
 )
-@click.argument("suite", required=False, metavar="[SUITE]", **known_name("suite", list_suites))
-@click.option("--quick", is_flag=True, help="Small sizes and few limits: does it work?")
-@click.option(
-    "--proofs",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Of best-known: where to write what is new or better than recorded, with its proofs.",
-)
-def bench(suite: str | None, *, quick: bool, proofs: Path | None, outputs: Outputs) -> int:
+def bench(
+    suite: str | None = argument(required=False, metavar="[SUITE]", **known_name("suite", list_suites)),
+    *,
+    quick: bool = option(is_flag=True, help="Small sizes and few limits: does it work?"),
+    proofs: Path | None = option(
+        metavar="DIR",
+        type=DIR,
+        help="Of best-known: where to write what is new or better than recorded, with its proofs.",
+    ),
+    outputs: Outputs,
+) -> int:
     """Solve, verify and measure a SUITE in one run; without one, list what there is.
 
     'best-known' solves every value that is recorded of the library again, and has the proofs checked; the name of a

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
 from optplan.cli.job_sources import JobSource, logs_or_instances
-from optplan.cli.options import DIR, PRICE, TIME, Kind, named
+from optplan.cli.options import DIR, PRICE, TIME, Kind, named, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.lab.cli.simulating import profiles_options
@@ -64,9 +64,8 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     return given | ({"straggling_law": law} if colon else {})
 
 
-@click.command(
-    name="cluster",
-    cls=Command,
+@command(
+    "cluster",
     short_help="Replay jobs of a log, a trace or an instance under a plan or a policy.",
     examples=(
         "optplan simulate cluster jobs.txt --from sacct --yes --policy weighted-shortest:plan.json --nodes 6 "
@@ -89,16 +88,6 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     help="GPUs of a node; what the instance says of the GPU type unless given.",
 )
 @click.option(
-    "--policy",
-    "policies",
-    required=True,
-    multiple=True,
-    metavar="PLAN|NAME",
-    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
-    "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
-    "autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
-)
-@click.option(
     "--target",
     metavar="BAND",
     help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
@@ -108,13 +97,6 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     type=click.Choice(["truth", "learned"]),
     default="truth",
     help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
-)
-@click.option(
-    "--nodes",
-    type=click.IntRange(min=1),
-    multiple=True,
-    metavar="N",
-    help="Nodes of a cluster of fixed size; by default nodes are rented when they are needed.",
 )
 @click.option(
     "--batches",
@@ -169,40 +151,41 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     type=PRICE,
     help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were reclaimed.",
 )
-@click.option(
-    "--seed",
-    "seeds",
-    type=int,
-    multiple=True,
-    metavar="N",
-    help="Of whatever is drawn at random; 0 by default.",
-)
-@click.option(
-    "--results",
-    type=DIR,
-    help="Folder for the results of several simulations, one file each; those whose file is there are not run again.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes over which several simulations are spread; one for each processor by default.",
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["processes", "ray"]),
-    default="processes",
-    help="Who runs several simulations: processes of this machine, or a Ray cluster.",
-)
 def simulate_cluster(
     source: list[JobSource],
     *,
-    policies: tuple[str, ...],
-    nodes: tuple[int, ...],
-    seeds: tuple[int, ...],
-    results: Path | None,
-    processes: int | None,
-    engine: str,
+    policies: tuple[str, ...] = option(
+        "--policy",
+        required=True,
+        multiple=True,
+        metavar="PLAN|NAME",
+        help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
+        "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
+        "autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
+    ),
+    nodes: tuple[int, ...] = option(
+        type=click.IntRange(min=1),
+        multiple=True,
+        metavar="N",
+        help="Nodes of a cluster of fixed size; by default nodes are rented when they are needed.",
+    ),
+    seeds: tuple[int, ...] = option(
+        "--seed", type=int, multiple=True, metavar="N", help="Of whatever is drawn at random; 0 by default."
+    ),
+    results: Path | None = option(
+        type=DIR,
+        help="Folder for the results of several simulations, a file each; those whose file is there are not run again.",
+    ),
+    processes: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Processes over which several simulations are spread; one for each processor by default.",
+    ),
+    engine: str = option(
+        type=click.Choice(["processes", "ray"]),
+        default="processes",
+        help="Who runs several simulations: processes of this machine, or a Ray cluster.",
+    ),
     outputs: Outputs,
     **fields: Any,  # noqa: ANN401 - of a cell and its world, which check them
 ) -> int:

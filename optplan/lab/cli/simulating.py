@@ -9,7 +9,6 @@ import click
 
 from optplan.cli.commands import Group
 from optplan.cli.options import DIR, F, known_name
-from optplan.lab.cli.trace_imports import list_timings
 
 
 @click.group(
@@ -29,6 +28,13 @@ def simulate() -> None:
     """Replay a trace job by job, and see what a plan or a rule would have come to."""
 
 
+def list_timings() -> list[str]:
+    """List where step times can come from."""
+    from optplan.lab.traces.sia import Timing
+
+    return [timing.value for timing in Timing]
+
+
 def profiled(command: F) -> F:
     """Add the options that say how fast the jobs of a trace run, as fields of a cell."""
     gpu = click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
@@ -36,13 +42,13 @@ def profiled(command: F) -> F:
 
 
 def profiles_options(*, required: bool) -> Callable[[F], F]:
-    """Make what adds the same but for the type of the nodes."""
+    """Make what adds where profiles are, and how times follow from them."""
     options = (
         click.option("--profiles", required=required, type=DIR, help="Of Sia's workloads: folder of profiles."),
         click.option(
             "--slowdown/--no-slowdown",
             default=False,
-            help="Of Sia's: whether times get the factor that Sia fitted to its physical cluster.",
+            help="Of Sia's: whether times get the factor that Sia fitted to its physical cluster; not by default.",
         ),
         click.option(
             "--timing",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, PRICE, TIME, flag, known_name, named, parse_price
+from optplan.cli.options import FILE, PRICE, TIME, argument, flag, known_name, named, option, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import format_duration
@@ -43,9 +43,8 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
     return prices
 
 
-@click.command(
-    name="spot",
-    cls=Command,
+@command(
+    "spot",
     short_help="Replay a job with a deadline on spot VMs of several zones, against the hindsight optimum.",
     examples=(
         "optplan simulate spot us-east-1*.json --work 24h --deadline 30h --spot-price 0.9usd/hour "
@@ -57,25 +56,6 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
     renamed=named("nodes", "finer", "work", "deadline", "restart", "train share", "start", "policy")
     | {"checkpoint": "--checkpoint-every", "trials": "--samples"},
     writes={"output": "what came of it as JSON"},
-)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=FILE)
-@click.option("--work", required=True, type=TIME, help="Training that the job needs.")
-@click.option(
-    "--deadline",
-    "deadlines",
-    required=True,
-    multiple=True,
-    type=TIME,
-    help="Time from its start until it has to be done; may be repeated.",
-)
-@click.option(
-    "--restart", default="12min", type=TIME, help="From any start, the first one or elsewhere, until training goes on."
-)
-@click.option(
-    "--checkpoint-every",
-    default="10min",
-    type=TIME,
-    help="Training between two checkpoints; what was done since the last one is lost with the VMs.",
 )
 @click.option("--nodes", default=1, metavar="N", type=int, help="VMs that the job needs at once.")
 @click.option(
@@ -89,39 +69,44 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
 @click.option("--on-demand-price", type=PRICE, help="Of one VM, such as 3.06usd/hour.")
 @click.option("--catalog", type=FILE, help="Price list for what is not given.")
 @click.option("--vm-type", metavar="NAME", help="What is rented, as the price list calls it.")
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    metavar="NAME",
-    help="on-demand, greedy, uniform-progress or planned; may be repeated. All unless given.",
-    **known_name("policy", _list_policies),
-)
-@click.option(
-    "--train-share",
-    default=0.5,
-    metavar="SHARE",
-    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-    help="Share of the traces, from their beginning, that is learned from and not replayed.",
-)
-@click.option("--samples", "trials", default=100, metavar="N", type=int, help="Starts, drawn from the rest.")
-@click.option("--seed", default=0, metavar="N", type=int, help="Of the starts.")
-@click.option(
-    "--start", type=TIME, help="Replay one job that starts at this time of the traces, and show where it was when."
-)
 @click.option("--finer", default=1, metavar="N", type=int, help="Steps that a tick is cut into.")
 def simulate_spot(
-    traces: tuple[Path, ...],
+    traces: tuple[Path, ...] = argument(metavar="TRACE...", nargs=-1, required=True, type=FILE),
     *,
-    work: float,
-    deadlines: tuple[float, ...],
-    restart: float,
-    checkpoint_every: float,
-    policies: tuple[str, ...],
-    train_share: float,
-    trials: int,
-    seed: int,
-    start: float | None,
+    work: float = option(required=True, type=TIME, help="Training that the job needs."),
+    deadlines: tuple[float, ...] = option(
+        "--deadline",
+        required=True,
+        multiple=True,
+        type=TIME,
+        help="Time from its start until it has to be done; may be repeated.",
+    ),
+    restart: float = option(
+        default="12min", type=TIME, help="From any start, the first one or elsewhere, until training goes on."
+    ),
+    checkpoint_every: float = option(
+        default="10min",
+        type=TIME,
+        help="Training between two checkpoints; what was done since the last one is lost with the VMs.",
+    ),
+    policies: tuple[str, ...] = option(
+        "--policy",
+        multiple=True,
+        metavar="NAME",
+        help="on-demand, greedy, uniform-progress or planned; may be repeated. All unless given.",
+        **known_name("policy", _list_policies),
+    ),
+    train_share: float = option(
+        default=0.5,
+        metavar="SHARE",
+        type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+        help="Share of the traces, from their beginning, that is learned from and not replayed.",
+    ),
+    trials: int = option("--samples", default=100, metavar="N", type=int, help="Starts, drawn from the rest."),
+    seed: int = option(default=0, metavar="N", type=int, help="Of the starts."),
+    start: float | None = option(
+        type=TIME, help="Replay one job that starts at this time of the traces, and show where it was when."
+    ),
     outputs: Outputs,
     **offer: Any,  # noqa: ANN401 - what can be rented, and at which price
 ) -> int:

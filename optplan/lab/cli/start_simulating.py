@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, PRICE, flag, named
+from optplan.cli.options import FILE, PRICE, argument, flag, named, option
 from optplan.cli.outputs import Outputs, format_csv
 from optplan.errors import UsageError
 from optplan.lab.cli.simulating import profiled
@@ -33,9 +33,8 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
     return waits
 
 
-@click.command(
-    name="starts",
-    cls=Command,
+@command(
+    "starts",
     short_help="Start jobs when GPUs are cheap: rules side by side, and the best that waiting can save.",
     examples=(
         "optplan simulate starts newTrace.csv --profiles profiles --policy plan.json --prices hours.csv "
@@ -50,54 +49,39 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "report": "Write an HTML report.",
     },
 )
-@click.argument("workload", metavar="WORKLOAD", type=FILE)
 @profiled
-@click.option(
-    "--policy",
-    required=True,
-    metavar="PLAN|NAME",
-    help="Who says how many GPUs each job holds: the file of a BOA plan, one-gpu, one-width:N or reservation.",
-)
-@click.option("--prices", required=True, type=FILE, help="CSV with columns hour (0 to 23) and usd_per_gpu_hour.")
-@click.option(
-    "--may-wait",
-    required=True,
-    multiple=True,
-    metavar="CLASS=TIME",
-    callback=_read_waits,
-    help="Longest wait of the jobs of an application, such as bert=4h; may be repeated. All others start at once.",
-)
-@click.option(
-    "--hour-worth",
-    "worths",
-    multiple=True,
-    type=PRICE,
-    help="What an hour that a job waits is worth, such as 0.5usd/hour: a rule that weighs it; may be repeated.",
-)
-@click.option(
-    "--threshold",
-    "thresholds",
-    multiple=True,
-    type=PRICE,
-    help="Start in the first hour with at most this price of a GPU; may be repeated. The best of the 24 by default.",
-)
-@click.option(
-    "--first-hour",
-    default=0,
-    metavar="N",
-    type=click.IntRange(0, 23),
-    help="Hour of the day at which the trace begins.",
-)
 def simulate_starts(
-    workload: Path,
+    workload: Path = argument(metavar="WORKLOAD", type=FILE),
     *,
     profiles: Path,
-    policy: str,
-    prices: Path,
-    may_wait: dict[str, float],
-    worths: tuple[float, ...],
-    thresholds: tuple[float, ...],
-    first_hour: int,
+    policy: str = option(
+        required=True,
+        metavar="PLAN|NAME",
+        help="Who says how many GPUs each job holds: the file of a BOA plan, one-gpu, one-width:N or reservation.",
+    ),
+    prices: Path = option(required=True, type=FILE, help="CSV with columns hour (0 to 23) and usd_per_gpu_hour."),
+    may_wait: dict[str, float] = option(
+        required=True,
+        multiple=True,
+        metavar="CLASS=TIME",
+        callback=_read_waits,
+        help="Longest wait of the jobs of an application, such as bert=4h; may be repeated. All others start at once.",
+    ),
+    worths: tuple[float, ...] = option(
+        "--hour-worth",
+        multiple=True,
+        type=PRICE,
+        help="What an hour that a job waits is worth, such as 0.5usd/hour: a rule that weighs it; may be repeated.",
+    ),
+    thresholds: tuple[float, ...] = option(
+        "--threshold",
+        multiple=True,
+        type=PRICE,
+        help="Start in the first hour with at most this price of a GPU; may be repeated. The best of 24 by default.",
+    ),
+    first_hour: int = option(
+        default=0, metavar="N", type=click.IntRange(0, 23), help="Hour of the day at which the trace begins."
+    ),
     outputs: Outputs,
     **cell: Any,  # noqa: ANN401 - further fields of a cell, which checks them
 ) -> int:

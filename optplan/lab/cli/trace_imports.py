@@ -9,25 +9,19 @@ from typing import Any
 import click
 
 from optplan.cli.amending import amend, amendments_but
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import DIR, FILE, TIME, flag, known_name, named
+from optplan.cli.options import FILE, TIME, argument, flag, named, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
+from optplan.lab.cli.simulating import profiles_options
 from optplan.units import SECONDS_PER_HOUR
 
 _EXAMPLES = (
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --gpu rtx --max-width rtx=24 --json",
 )
-
-
-def list_timings() -> list[str]:
-    """List where step times can come from."""
-    from optplan.lab.traces.sia import Timing
-
-    return [timing.value for timing in Timing]
 
 
 def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> int | dict[str, int] | None:
@@ -44,9 +38,8 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
     return widths.get("", widths) or None
 
 
-@click.command(
-    name="trace",
-    cls=Command,
+@command(
+    "trace",
     short_help="From a public trace of jobs: Sia's, AdaptDL's.",
     examples=_EXAMPLES,
     renamed=named("gpu", "max_width", "timing")
@@ -56,62 +49,43 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "jobs": "Write its jobs, as `optplan import log --jobs` does; CSV, or Parquet where the name ends so.",
     },
 )
-@click.argument("trace", metavar="TRACE", type=FILE)
-@click.option("--from", "form", required=True, type=click.Choice(["sia"]), help="Whose trace; AdaptDL's are as Sia's.")
-@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
-@click.option(
-    "--gpu",
-    "gpus",
-    required=True,
-    multiple=True,
-    metavar="NAME",
-    help="GPU type: a suffix of the profiles, such as aws. May be repeated. Sizes are times on one GPU of the first.",
-)
-@click.option(
-    "--max-width",
-    multiple=True,
-    metavar="N",
-    callback=read_widths,
-    help="Largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
-)
-@click.option(
-    "--slowdown/--no-slowdown",
-    default=None,
-    help="Whether sizes get the factor that Sia fitted to its physical cluster; not by default.",
-)
-@click.option(
-    "--timing",
-    metavar="NAME",
-    help="Step times: tables (as measured, the model beyond them; the default), model (fitted, at every width) "
-    "or model-batches (as measured, at the batch sizes that the model picks).",
-    **known_name("timing", list_timings),
-)
-@click.option("--class", "classes", multiple=True, metavar="NAME", help="Only these; may be repeated.")
-@click.option("--span", type=TIME, help="Time that the trace covers, such as 48h.")
-@click.option(
-    "--price",
-    "prices",
-    multiple=True,
-    metavar="AMOUNT",
-    callback=read_prices,
-    help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
-)
-@click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
-@click.option("--name", metavar="NAME", help="Name of the instance.")
+@profiles_options(required=True)
 @amendments_but("deadline")
 def import_trace(
-    trace: Path,
+    trace: Path = argument(metavar="TRACE", type=FILE),
     *,
-    form: str,
+    form: str = option(
+        "--from", required=True, type=click.Choice(["sia"]), help="Whose trace; AdaptDL's are as Sia's."
+    ),
+    gpus: tuple[str, ...] = option(
+        "--gpu",
+        required=True,
+        multiple=True,
+        metavar="NAME",
+        help="GPU type: a suffix of the profiles, such as aws. May be repeated; sizes are times on a GPU of the first.",
+    ),
+    max_width: int | dict[str, int] | None = option(
+        multiple=True,
+        metavar="N",
+        callback=read_widths,
+        help="Largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
+    ),
+    classes: tuple[str, ...] = option("--class", multiple=True, metavar="NAME", help="Only these; may be repeated."),
+    span: float | None = option(type=TIME, help="Time that the trace covers, such as 48h."),
+    prices: dict[str | None, float | str] = option(
+        "--price",
+        multiple=True,
+        metavar="AMOUNT",
+        callback=read_prices,
+        help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
+    ),
+    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
+    name: str | None = option(metavar="NAME", help="Name of the instance."),
     profiles: Path,
-    gpus: tuple[str, ...],
-    classes: tuple[str, ...],
-    span: float | None,
-    prices: dict[str | None, float | str],
-    price_source: str,
-    name: str | None,
+    slowdown: bool,
+    timing: str,
     outputs: Outputs,
-    **options: Any,  # noqa: ANN401 - what the formats take for themselves, and what changes the instance
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Make a BOA instance from a TRACE of jobs and the speeds that were measured, in the format of Sia's artifact.
 
@@ -123,12 +97,20 @@ def import_trace(
 
     del form  # there is one
     require_target(outputs)
-    own = {option: options.pop(option) for option in ("max_width", "slowdown", "timing")}
-    given = {option: value for option, value in own.items() if value is not None}
+    given: dict[str, Any] = {} if max_width is None else {"max_width": max_width}
     span_h = None if span is None else span / SECONDS_PER_HOUR
     with Progress("reading the trace"):
-        made = build_sia_instance(trace, profiles, gpus, applications=classes or None, span_h=span_h, **given)
-        instance = amend(rename(price_types(made, prices, price_source), name), options)
+        made = build_sia_instance(
+            trace,
+            profiles,
+            gpus,
+            applications=classes or None,
+            span_h=span_h,
+            slowdown=slowdown,
+            timing=timing,
+            **given,
+        )
+        instance = amend(rename(price_types(made, prices, price_source), name), changes)
     assert isinstance(instance, BoaInstance)
     outputs.save("--jobs", lambda path: write_workload(trace, instance, path, span_h=span_h, overwrite=outputs.force))
     return deliver(instance, outputs)

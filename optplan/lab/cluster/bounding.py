@@ -22,10 +22,7 @@ _GPU = "simulated"
 
 
 def audit_outcome(outcome: Outcome) -> Audit | None:
-    """Audit a simulation: every width at the fastest placement that was measured, or on which a job ran.
-
-    None where not all jobs were completed.
-    """
+    """Audit a simulation, every width at its fastest known placement; None where not all jobs were completed."""
     if outcome.problems or not outcome.jobs:
         return None
     truths = list(dict.fromkeys(job.truth for job in outcome.jobs))
@@ -54,10 +51,7 @@ def audit_outcome(outcome: Outcome) -> Audit | None:
 
 
 def tell_least(outcome: Outcome, world: World) -> dict[str, float | None]:
-    """Return the least mean of any policy with as many GPU-hours as plain data, None where it is not known.
-
-    Where times of epochs vary (stragglers), jobs may be faster than is true of their application.
-    """
+    """Return the least mean of any policy with as many GPU-hours; None with stragglers, whose jobs may be faster."""
     found = None if world.straggling else audit_outcome(outcome)
     bounds = {} if found is None else {each.pauses: each.bound for each in found.bounds if each.of == "mean_jct_s"}
     without = bounds.get(False)

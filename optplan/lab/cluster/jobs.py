@@ -73,11 +73,7 @@ class Learner(Protocol):
 
 @dataclass(eq=False)
 class TabledApplication(Application):
-    """An application of which the time of each epoch is given by the number of GPUs, wherever they are.
-
-    ``epoch_s`` has seconds of each epoch (epochs,), maybe none, by number of GPUs; every start and change takes
-    ``rescale_s``.
-    """
+    """An application whose epochs take what a table says by the number of GPUs: seconds (epochs,)."""
 
     epoch_s: Mapping[int, FloatArray]
     num_epochs: int
@@ -100,17 +96,11 @@ class TabledApplication(Application):
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A job, and where it stands.
+    """A job, and where it stands."""
 
-    ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said; without an ``agent`` it runs at
-    the best batch everywhere. Its epochs take ``size`` times what is true of its application; ``weight`` is what it
-    counts in the weighted mean. ``left`` is the share of the
-    present epoch that is still to be done. It holds ``gpus`` at ``places``, node by node, nothing while it waits;
-    ``goes_on_s`` is when it goes on after its present pause, or went on after its last. GPU-seconds, and seconds held,
-    without progress and with it, are settled at ``settled_s``; ``work_gpu_s`` is what it has done on the fewest GPUs on
-    which it runs. ``rescales`` do not count its first start. ``problem`` is why it cannot be completed, empty for all
-    others.
-    """
+    # Epochs take ``size`` times what is true of its application; ``left`` is the share of the present one still to be
+    # done. It goes on at ``goes_on_s`` after its present pause. GPU-seconds and seconds are settled at ``settled_s``;
+    # ``work_gpu_s`` is what it has done on the fewest GPUs on which it runs. ``rescales`` do not count its first start.
 
     name: str
     application: str
@@ -180,14 +170,10 @@ Wish: TypeAlias = int | Places
 
 @dataclass(frozen=True)
 class Sight:
-    """What a policy sees.
+    """What a policy sees: jobs in the order of arrival, and which of them changed since it was last asked."""
 
-    ``jobs`` have arrived and are not over, in the order of arrival; ``changed`` are those that arrived, completed an
-    epoch (of a :class:`PatientPolicy`: the one that it waits for) or lost a node since the policy was last asked.
-    ``gpus`` is infinite where nodes are rented as they are needed; whoever is put on one of the ``starting`` nodes
-    waits for it. ``look`` returns how many epochs a job that holds GPUs has done by now, and when it will have done one
-    more: what a job says of itself is as of when it was last heard of.
-    """
+    # ``gpus`` is infinite where nodes are rented as needed. ``look`` returns how many epochs a job that holds GPUs has
+    # done by now, and when it ends the next: what a job says of itself is as of when it was last heard of.
 
     now_s: float
     jobs: Mapping[Job, None]
@@ -221,10 +207,7 @@ class SchedulingPolicy(Protocol):
         """Return the GPUs without which a job would never start; it is reported where it cannot have them."""
 
     def allocate(self, sight: Sight) -> Mapping[Job, Wish]:
-        """Return what jobs are to hold from now on; those that are not named keep what they hold.
-
-        Jobs that give GPUs back do so before others take them, whatever their order here.
-        """
+        """Return what jobs are to hold from now on, others keep what they hold; who gives GPUs back does so first."""
 
 
 @runtime_checkable

@@ -13,17 +13,11 @@ _NONE: frozenset[int] = frozenset()
 
 
 class Nodes:
-    """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed.
+    """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed."""
 
-    GPUs are taken together: whole nodes first, then the fullest node that the rest fits on. Where nodes are rented as
-    they are needed there is always one; a fixed number of nodes may leave only GPUs here and there, and then those of
-    the emptiest nodes are taken. Nobody is moved for the sake of others. Only :meth:`rent` and :meth:`retire` change
-    a fixed number.
-
-    A node that was not there can be used after ``start_s``, paid from the beginning; one that is rented again before it
-    was reclaimed, ``reclaim_s`` after its return, after ``warm_start_s``. Whoever watches empties the lists ``came``
-    and ``went``. ``reclaimed_s`` is the time of all nodes between being returned and being reclaimed or rented again.
-    """
+    # GPUs are taken together: whole nodes first, then the fullest node that the rest fits on; nobody is moved for
+    # others. A node that is rented again within ``reclaim_s`` of its return is there after ``warm_start_s``, others
+    # after ``start_s``; ``reclaimed_s`` is the time in between. Whoever watches empties ``came`` and ``went``.
 
     def __init__(
         self,

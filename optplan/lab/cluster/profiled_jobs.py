@@ -86,15 +86,9 @@ _keep_times = lru_cache(maxsize=_KEPT)(_Times)
 
 
 class ProfiledApplication(Application):
-    """An application as it was measured: the data pack's table method, placement by placement.
+    """An application as measured, placement by placement, as :func:`~optplan.lab.traces.sia.derive_epochs` has it."""
 
-    A placement that was not measured is interpolated, and what lies beyond all measurements comes from the fitted
-    model, as in :func:`~optplan.lab.traces.sia.derive_epochs`. Times are kept once they are derived.
-
-    Times include Sia's factor with ``slowdown``; ``fixed_batch`` is in samples, None for a job that adapts its batch.
-    ``provenance`` says, by spread on which a job ran, where its times come from: ``measured``,
-    ``measured-scalability``, ``interpolated`` or ``fitted``.
-    """
+    # ``fixed_batch`` is None for jobs that adapt it; ``provenance`` says of each spread that was used what it rests on.
 
     def __init__(
         self,
@@ -133,10 +127,7 @@ class ProfiledApplication(Application):
         return [tuple(sorted(map(int, placement), reverse=True)) for placement in placements]
 
     def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds that the fitted model predicts after some spreads were seen.
-
-        See :func:`optplan.lab.traces.sia_agents.fit_speeds`.
-        """
+        """Return the speeds (epochs, K + 1) that the fitted model predicts after some spreads were seen."""
         return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
 
 
@@ -149,12 +140,7 @@ def make_jobs(
     timing: Timing | str = Timing.TABLES,
     batch: Batch | str = Batch.ADAPTED,
 ) -> tuple[list[Job], int]:
-    """Make the jobs of a workload; return them with the GPUs of one node.
-
-    ``slowdown`` includes the factor by which Sia's cluster was slower than the profiles; ``timing`` is as in
-    :func:`~optplan.lab.traces.sia.derive_epochs`. ``batch`` is ``adapted``; ``fixed``, the size that the workload says;
-    or ``learned``, what each job takes to be best by what it has run on, for measured times alone.
-    """
+    """Make the jobs of a workload, whose ``learned`` batches need measured times; return the GPUs of a node, too."""
     if batch == Batch.LEARNED and timing != Timing.TABLES:
         raise UsageError(f"timing: jobs that learn run at measured times, not at those of {timing}; leave it out")
     tables = [read_profile(profiles_dir, APPLICATIONS[name], gpu)[0] for name in workload.applications]

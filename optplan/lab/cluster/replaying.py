@@ -56,11 +56,8 @@ def replay(
     world: World | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Replay jobs, which are changed, under a policy, a new one for each replay; return the checked outcome.
-
-    Without ``nodes`` as many are rented as are needed when they are needed; a policy that chooses the number begins
-    with so many, by default with one. ``start_s`` are seconds until a rented node can be used.
-    """
+    """Replay jobs, which are changed, under a policy, a new one for each replay; return the checked outcome."""
+    # Without ``nodes`` as many are rented as are needed; a policy that chooses their number begins with one.
     ordered = sorted(jobs, key=lambda job: (job.submitted_s, job.name))
     check_jobs(ordered)
     if policy.interval_s is not None and not (math.isfinite(policy.interval_s) and policy.interval_s > 0.0):

@@ -37,16 +37,10 @@ class Law(StrEnum):
 
 
 class World(FrozenModel):
-    """What makes a cluster less than ideal.
+    """What makes a cluster less than ideal: nodes that are paid longer or taken away, jobs that slow others down."""
 
-    A node is still paid for ``reclaim_s`` after it was given back (BOA Constrictor, appendix D), and rented again
-    before that can be used after ``warm_start_s`` (section 5.4: 20 s, where others take 120; None: as others).
-    ``interference`` is the share of its speed that a job on several nodes loses while another such job is on one of
-    them. Nodes are taken away at ``interruptions_per_node_hour``, another in the place of each at once, which has to
-    start; or as in ``spot_trace``, from a random time on and repeated: where n of m VMs were lost, each node is with
-    probability n / m. A job that lost a node and ``loses_epoch`` begins it again. ``straggling`` is the standard
-    deviation of the factor, of ``straggling_law``, that the time of each epoch of each job gets.
-    """
+    # A node is paid for ``reclaim_s`` after its return (BOA, appendix D), and there again after ``warm_start_s`` (5.4).
+    # Lost nodes are replaced at once; of a trace in which n of m VMs were lost, each is with probability n / m.
 
     reclaim_s: _Seconds = 0.0
     warm_start_s: _Seconds | None = None
@@ -162,11 +156,7 @@ class Interference:
         self.slowed: set[int] = set()
 
     def join(self, job: int, places: Places) -> list[int]:
-        """Let a job be on its nodes.
-
-        Returns jobs that come to be slowed down, or cease to be: :meth:`turn` changes that once what they did so far is
-        accounted for.
-        """
+        """Let a job be on its nodes; return those to :meth:`turn` once what they did so far is accounted for."""
         if self.stretch == 1.0 or len(places) < 2:
             return []
         self._places[job] = places

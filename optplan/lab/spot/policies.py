@@ -35,13 +35,10 @@ MOST_BYTES = 2e9
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What is best in each state.
+    """What is best in each state: ``value_usd`` (A,) from the start, idle, by what is available in the first step."""
 
-    ``value_usd`` (A,) is the expected cost from the start, idle, by what is available in the first step. ``leaves`` (T
-    + 1, M, (S + 8) // 8, A) says whether to leave where one is, by steps left, place, slack and what is available; a
-    bit for each slack, since there are many states. ``away`` (T + 1, Z + 1, S + 1, A) says where to go, from each zone
-    and, last, from elsewhere: zones count from 0, then on demand, then idle.
-    """
+    # ``leaves`` (T + 1, M, (S + 8) // 8, A) says whether to leave, by steps left, place, slack (a bit each) and what is
+    # available, ``away`` (T + 1, Z + 1, S + 1, A) where to: zones from 0, then on demand, then idle.
 
     job: SpotJob
     zones: int
@@ -176,14 +173,9 @@ def needs_net(situation: Situation) -> bool:
 
 
 class Greedy:
-    """Spot whenever there is any; on demand when the deadline leaves no choice (section 4).
+    """Spot whenever there is any; on demand when the deadline leaves no choice (section 4)."""
 
-    * Exploitation: on spot, stay until it is taken away.
-    * Idle: take spot VMs whenever there are any, else wait.
-    * Safety net: idle with R(t) < C(t) + 2 d, go on demand and stay until the end. R is the time until the deadline, C
-      the training still to do, d the time of a restart: one d is for a spot VM that is lost before it trains, the other
-      for the start on demand.
-    """
+    # The safety net: idle with less time left than work and two restarts, one for a VM that is lost before it trains.
 
     name = "greedy"
 
@@ -195,16 +187,9 @@ class Greedy:
 
 
 class UniformProgress:
-    """Spot where there is any; on demand to keep up with uniform progress (section 5.2.2).
+    """Spot where there is any; on demand to keep up with uniform progress (section 5.2.2), ep(t) = t C(0) / R(0)."""
 
-    Progress is expected to be uniform: ep(t) = t C(0) / R(0), where C(0) is the training and R(0) the time that the
-    deadline allows; cp(t) is the training done.
-
-    * Uniform progress: idle with cp(t) < ep(t), go on demand and stay to catch up.
-    * Taking risks: switch to spot whenever there is any, even when behind; stay until it is taken away.
-    * Hysteresis: on demand, stay until cp(t) >= ep(t + 2 d); then spot if there is any, else idle.
-    * Safety net: as of :class:`Greedy`.
-    """
+    # Idle and behind, go on demand; there, stay until cp(t) >= ep(t + 2 d). The safety net is that of :class:`Greedy`.
 
     name = "uniform-progress"
 
@@ -229,12 +214,9 @@ class UniformProgress:
 
 
 class Hindsight:
-    """The least cost at which a job could have kept its deadline, had the market been known beforehand.
+    """The least cost of keeping a deadline, had the market been known beforehand: omniscient (section 5.3)."""
 
-    It is exact on the grid of the market: the same steps, restarts, checkpoints and prices as every replay, so that no
-    policy costs less. Wu et al. (section 5.3) call it omniscient and state it as an integer program for one zone at one
-    price; the dynamic program needs no solver, and takes any number of zones, with prices that change.
-    """
+    # Exact on the replay's own grid, so that no policy costs less, in any number of zones.
 
     name = "hindsight"
 
@@ -278,14 +260,10 @@ def estimate_hazards(market: SpotMarket) -> tuple[Hazards, ...]:
 
 
 class Planned:
-    """Does what costs least on average if zones come and go at the hazard rates of ``history``, a market that is over.
+    """Does what costs least on average if zones come and go at the hazard rates of a market that is over."""
 
-    Each zone is a Markov chain of two states, with spot VMs and without, independent of the others. The table says, for
-    each time left, work left, place, work at risk and availability of all zones, what costs least on average at mean
-    prices. A state from which the deadline might be missed costs infinitely much, and no hazard is estimated as zero,
-    so the plan never risks the deadline: it needs no safety net. What is assumed about zones can be wrong; then the
-    plan costs more, and still keeps the deadline.
-    """
+    # Zones are independent two-state Markov chains at mean prices. No hazard is zero, and a state that might miss the
+    # deadline costs infinitely much: wrong hazards cost money, never the deadline.
 
     name = "planned"
 

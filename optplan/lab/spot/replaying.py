@@ -67,12 +67,7 @@ def read_spot_prices(path: Path | str) -> SpotPrices:
 
 @dataclass(frozen=True)
 class SpotJob:
-    """A job, in steps.
-
-    All but ``step_s`` is in steps. A start, the first one included, takes ``restart``, which is paid. ``checkpoint`` is
-    training between two checkpoints: losing a VM undoes what was done since the last one; who leaves a VM of his own
-    accord writes one first.
-    """
+    """A job, in steps: its work, its deadline, a restart (paid) at every start, and work between checkpoints."""
 
     work: int
     deadline: int
@@ -108,11 +103,7 @@ class SpotJob:
 
 @dataclass(frozen=True, eq=False)
 class SpotMarket:
-    """Zones over time.
-
-    ``available`` (Z, T) says whether as many spot VMs as the job wants can be had, and held, in a step,
-    ``usd_per_hour`` (Z, T) what they cost together; as many on demand there always are.
-    """
+    """Zones over time, (Z, T): whether all VMs of the job can be had, and their price; on demand they always can."""
 
     zones: tuple[str, ...]
     available: BoolArray
@@ -143,11 +134,7 @@ def build_market(
     on_demand_usd_per_hour: float,
     finer: int = 1,
 ) -> SpotMarket:
-    """Put traces of several zones, of the same tick and beginning, side by side; the shortest ends the market.
-
-    A zone is available where its trace has as many VMs as the job wants at once; prices are of one VM, by zone a price
-    or a series; a tick is cut into ``finer`` steps.
-    """
+    """Put traces of one tick and beginning side by side, prices of one VM by zone; a tick has ``finer`` steps."""
     ticks = {trace.tick_s for trace in traces.values()}
     if len(ticks) != 1:
         told = ", ".join(f"{tick_s:g} s" for tick_s in sorted(ticks)) or "no trace"
@@ -198,12 +185,9 @@ def name_place(place: int, zones: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a policy sees at the beginning of a step.
+    """What a policy sees at the beginning of a step; a zone that was just lost is no longer ``held``."""
 
-    A zone that was just lost is no longer ``held``; else it is a zone's number, ``ON_DEMAND`` or ``IDLE``. Steps:
-    ``step`` are over, ``pending`` of the restart still to come, ``since`` of training after the last checkpoint,
-    ``left`` to do. ``prices_usd`` (Z + 1,) are of this step in each zone and, last, on demand.
-    """
+    # In steps: ``step`` over, ``pending`` of the restart, ``since`` the last checkpoint, ``left`` to train.
 
     job: SpotJob
     step: int

@@ -36,11 +36,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Score:
-    """How a policy did over all trials, on average.
-
-    ``kept`` is the share of deadlines kept, ``ratio`` the mean cost over the mean hindsight optimum, ``high_ratio`` the
-    ratio of costs that 95 % of trials do not exceed; hours, starts and losses are means.
-    """
+    """How a policy did over all trials, on average; ``ratio`` is to the hindsight optimum, ``high_ratio`` its P95."""
 
     policy: str
     deadline_s: float
@@ -65,11 +61,7 @@ def try_policies(
     seed: int,
     on_event: Listener | None = None,
 ) -> list[Trial]:
-    """Replay a job from random starts under each policy.
-
-    A share of the market's steps, its beginning, is learned from, and the rest replayed; on demand can keep the
-    deadline.
-    """
+    """Replay a job from random starts under each policy; a share of the market, its beginning, is learned from."""
     split = round(market.steps * train_share)
     if split < 2:
         raise UsageError(f"train share: got {train_share:g}, which is {split} of {market.steps} steps; give more")

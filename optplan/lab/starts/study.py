@@ -53,10 +53,7 @@ class Bargains:
 
 
 def list_waits(use: JobUse, longest_s: float) -> FloatArray:
-    """Return the waits of a job, ascending, at which its cost has a breakpoint, zero, and the longest.
-
-    Prices are the same every day, so more than a day saves nothing more.
-    """
+    """Return the waits, ascending, at which a job's cost has a breakpoint, zero and the longest: a day at most."""
     longest_s = min(longest_s, _DAY_S)
     changes_s = use.submitted_s + use.edges_s
     first_s = np.ceil(changes_s / SECONDS_PER_HOUR) * SECONDS_PER_HOUR - changes_s
@@ -95,11 +92,7 @@ def wait_for_price(use: JobUse, prices: DailyPrices, longest_s: float, at_most_u
 
 
 def trade(bargains: Sequence[Bargains]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Put the bargains of all jobs together: the whole trade-off of money and waiting.
-
-    Returns (P,) what the last hour waited saves in US dollars, descending from infinity; waits; and costs of all jobs.
-    No rule of starts within the allowances has less cost with as much waiting, in all, than the line through these.
-    """
+    """Return (P,) what an hour waited saves, descending, and all jobs' waits and costs: no rule is below that line."""
     slopes = np.concatenate([[], *(each.saved_per_hour for each in bargains)])
     order = np.argsort(-slopes, kind="stable")
     columns = [each.wait_s for each in bargains], [each.cost_usd for each in bargains]
@@ -125,11 +118,7 @@ class RuleOutcome:
 
 @dataclass(frozen=True, eq=False)
 class StartStudy:
-    """Rules side by side.
-
-    ``may_wait_s`` is by application. The first rule starts all jobs at once, the last at the least cost; the trade-off
-    (P,) is that of :func:`~optplan.lab.starts.study.trade`; ``problems`` say why jobs could not be completed.
-    """
+    """Rules side by side, the first all at once, the last at the least cost, and the trade-off (P,) of the two."""
 
     policy: str
     prices: DailyPrices
@@ -200,13 +189,8 @@ def study_starts(
     worths_usd: Sequence[float] = (),
     thresholds_usd: Sequence[float] = (),
 ) -> StartStudy:
-    """Replay jobs that start by several rules, on a cluster that rents what they need.
-
-    The cell has fixed widths; its nodes come at once. Applications without an entry in ``may_wait_s`` start at once.
-    Each of ``worths_usd``, of an hour that a job waits, makes a rule that weighs it against money; without
-    ``thresholds_usd``, prices of a GPU at which jobs start, there is that of the 24 with the least cost, chosen in
-    hindsight.
-    """
+    """Replay jobs of fixed widths that start by several rules; those not in ``may_wait_s`` start at once."""
+    # Each of ``worths_usd`` weighs an hour against money; without thresholds there is the best of the 24 in hindsight.
     _check(may_wait_s, worths_usd, thresholds_usd)
     jobs, gpus_per_node, _ = cell.make_jobs()
     known = sorted({job.application for job in jobs})

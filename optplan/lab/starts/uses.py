@@ -34,10 +34,7 @@ class DailyPrices:
         self._from_midnight = np.append(0.0, np.cumsum(prices))
 
     def paid_until(self, time_s: FloatArray) -> FloatArray:
-        """Return what one GPU costs from a fixed time until some others (any shape), in US dollars.
-
-        It is piecewise linear, with breakpoints at whole hours only; costs are differences of it.
-        """
+        """Return what one GPU costs from a fixed time on, in US dollars: piecewise linear, with breaks at hours."""
         days, hours = np.divmod(time_s / SECONDS_PER_HOUR + self.first_hour, HOURS_PER_DAY)
         paid: FloatArray = days * self._from_midnight[-1] + np.interp(hours, np.arange(_HOURS + 1), self._from_midnight)
         return paid

@@ -42,12 +42,7 @@ _MOST_STEPS, _SHIFT = 20, 1e-5
 
 @dataclass(frozen=True)
 class GoodputFit:
-    """Fitted parameters of the step time and how well they meet the measurements.
-
-    ``objective`` is the least value found of AdaptDL's; ``rmse_log`` the root of the mean squared residual of log step
-    time (0.01 is about 1 %), ``max_relative_error`` the largest ``|fitted / measured - 1|`` of the step times;
-    ``unobserved`` names the parameters that no measurement bears on: their values are conventions.
-    """
+    """Fitted parameters of the step time, how well they meet the measurements, and which of them none bears on."""
 
     parameters: ThroughputParameters
     objective: float
@@ -177,11 +172,7 @@ def _start(points: _Points) -> tuple[FloatArray, list[tuple[float, float]], tupl
 
 
 def _polish(found: FloatArray, bounds: list[tuple[float, float]], points: _Points) -> FloatArray:
-    """Take Newton's steps from where L-BFGS-B ended, in what lies between its bounds, while the gradient shrinks.
-
-    L-BFGS-B ends anywhere in a flat valley of 1e-6, and in which place of it depends on the processor; the root of the
-    gradient does not.
-    """
+    """Take Newton's steps from where L-BFGS-B ended: that depends on the processor, the gradient's root does not."""
     least, most = np.array(bounds).T
     best = found
     steep = _objective(best, points)[1]

@@ -66,10 +66,7 @@ class Infeasible(StrEnum):
 
 @dataclass(frozen=True)
 class RunChoices(Batches):
-    """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths).
-
-    The best is that of the least ``believed_s`` for its gain, where these are given.
-    """
+    """Feasible ways to run on each width (candidates, widths); the best has the least ``believed_s``, if given."""
 
     time_s: FloatArray
     believed_s: FloatArray | None = None
@@ -200,19 +197,12 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 @dataclass(frozen=True, eq=False)
 class EpochProfile:
-    """How long each epoch of an application takes on one type of GPU; the time on k GPUs is size / speedup.
+    """How long each of E epochs takes on W widths of one type of GPU; the time on k GPUs is size / speedup."""
 
-    Sizes and speedups refer to one GPU of this type, or to ``reference_width`` GPUs where it cannot run on one.
-
-    (W widths, E epochs.) ``sizes_s`` (E,) is X_e, seconds on ``reference_width`` GPUs: 1, or the least feasible width
-    where one GPU is left out. ``speedup`` (E, W) is s_e(k), relative to it. ``goodput_per_s`` (E, W) and that on the
-    reference width (E,) are gamma_e without the slowdown: goodputs on two types of GPU can be compared, speedups
-    cannot. ``progress`` (E + 1,) is P_0 = 0 and that at the end of each epoch, in iterations at the initial batch size.
-    ``batch_sizes`` and ``local_batch_sizes`` (E, W) are B and b, samples per iteration and per GPU in one pass, of the
-    best choice. ``provenance`` is, by width, ``measured`` (its placement), ``measured-scalability`` (its numbers of
-    nodes and GPUs), ``interpolated`` (between these) or ``fitted``; ``left_out`` has reasons why widths are not
-    feasible; ``fit`` is there when a width or the choice of batch sizes rests on it.
-    """
+    # ``sizes_s`` (E,) are on ``reference_width`` GPUs, 1 or the least feasible, ``speedup`` (E, W) relative to these.
+    # Goodputs of two types can be compared, speedups cannot. ``progress`` (E + 1,) is in iterations at the initial
+    # batch. ``provenance`` is measured, measured-scalability (its nodes and GPUs were), interpolated or fitted, by
+    # width.
 
     application: str
     gpu: str
@@ -243,15 +233,9 @@ def derive_epochs(
     timing: Timing | str = Timing.TABLES,
     infeasible: Infeasible | str = Infeasible.REFUSE,
 ) -> EpochProfile:
-    """Derive epoch sizes and speedups (data README, section 1.6).
-
-    The application is a name of :data:`APPLICATIONS` or the facts of another in the same form, the GPU a suffix of its
-    files: aws, azure, dgx-ext, rtx, quad. Widths may be keys of placements, such as ``{4: "22"}``, where GPUs are not
-    on as few nodes as possible. ``fixed_batch`` is of jobs that do not adapt theirs; None adapts it. ``timing`` is
-    ``tables``; ``model`` for the fitted model at every width; or ``model-batches`` for the tables at the batch sizes
-    that the fitted model takes for the best. Widths are ``infeasible`` (``refuse`` or ``leave-out``) where the smallest
-    local batches exceed the largest batch, or nothing is known about them.
-    """
+    """Derive epoch sizes and speedups (data README, section 1.6)."""
+    # The GPU is a suffix of files. Widths may be keys of placements, such as ``{4: "22"}``. Widths are infeasible where
+    # the smallest local batches exceed the largest batch, or nothing is known about them.
     timing, infeasible = _word(Timing, "timing", timing), _word(Infeasible, "infeasible", infeasible)
     spread = widths if isinstance(widths, Mapping) else {}
     asked = _check_widths(list(spread) or widths)

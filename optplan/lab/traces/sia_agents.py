@@ -35,12 +35,7 @@ _ANY_GPUS = 1_000_000
 def fit_speeds(
     profiles_dir: Path | str, facts: Application, gpu: str, placements: Collection[tuple[int, ...]], most_gpus: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Fit the model to some placements, and return the speeds that it predicts.
-
-    Placements are GPUs of each node, descending. Both results are (epochs, K + 1), progress per second on GPUs of one
-    node, however many that has, and of several; K is ``most_gpus`` or what the largest batch is enough for; zero where
-    it cannot run. Without placements speeds are proportional to GPUs.
-    """
+    """Fit the model to placements; return (epochs, K + 1) speeds on one node, and on several; linear without any."""
     stamp = stamp_profiles(profiles_dir, facts.name)
     return _fit_speeds(str(profiles_dir), facts, gpu, frozenset(placements), most_gpus, stamp)
 
@@ -110,10 +105,7 @@ class Agent:
         self._believed: dict[int, tuple[FloatArray, FloatArray]] = {}
 
     def choose_batch(self, spread: tuple[int, ...], epoch: int) -> float:
-        """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known.
-
-        Returns the seconds that an epoch (from 0) really takes at it.
-        """
+        """Choose the best batch by the model, or the least while nothing is known; return an epoch's seconds."""
         nodes, gpus = np.array(len(spread)), sum(spread)
         batches = _split(self._tables, self._facts, spread, adapts=self._parameters is not None)
         best = 0
@@ -140,11 +132,7 @@ class Agent:
             self._parameters = _fit(tuple(sorted(self._seen.values())))
 
     def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the progress per second that it expects now.
-
-        On 0 to K GPUs of one node, however many that has, and of several; K is ``most_gpus`` or what the largest batch
-        is enough for. Proportional to GPUs while nothing is known.
-        """
+        """Return the progress a second that it expects on 0 to K GPUs of one node, and of several; linear at first."""
         if most_gpus not in self._believed:
             most = min(most_gpus, self._facts.max_batch_size // self._tables.min_local_batch)
             speeds = np.tile(np.arange(most + 1.0), (2, 1))

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LearningCurves:
-    """How an application trains at different batch sizes.
-
-    (S sizes, E epochs.) ``progress`` (E + 1,) is P_0 = 0 and that at which each epoch ends, the least over the batch
-    sizes, in iterations at the initial one; ``iterations`` (E, S) are of each epoch at each size; ``gradients`` are
-    statistics of each epoch.
-    """
+    """How an application trains at S batch sizes: ``progress`` (E + 1,), the least of them, ``iterations`` (E, S)."""
 
     batch_sizes: IntArray
     progress: FloatArray
@@ -135,12 +130,9 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class ProfileTables:
-    """The step times of one application on one type of GPU.
+    """The step times of one application on one type of GPU, by placement and by nodes and GPUs; then all rows."""
 
-    Of each placement there are its passes, ascending in the local batch, and the same by numbers of nodes and GPUs;
-    then all rows of the two files. ``spread`` are the placements of widths whose GPUs are not on as few nodes as
-    possible.
-    """
+    # ``spread`` are the placements of widths whose GPUs are not on as few nodes as possible.
 
     gpus_per_node: int
     placements: Mapping[str, Passes]
@@ -183,11 +175,7 @@ class ProfileTables:
         return (INTERPOLATED if self._local_batches_from(nodes, gpus).size else FITTED), None
 
     def largest_local_batch(self, gpus: int) -> int:
-        """Return the largest local batch of a width.
-
-        That of its rows; where it was not measured, that of all rows with at least as many nodes and GPUs, as Sia has
-        it; beyond all rows, the largest of the profile.
-        """
+        """Return the largest local batch of a width, of all with as many nodes and GPUs, or of the profile."""
         _, rows = self.look_up(gpus)
         batches = self._local_batches_from(len(self.placement(gpus)), gpus) if rows is None else rows.points[:, 2]
         return min(self.max_local_batch, int(batches.max(initial=0)) or self.max_local_batch)
@@ -198,13 +186,7 @@ class ProfileTables:
         return np.concatenate([points[(points[:, 0] >= nodes) & (points[:, 1] >= gpus), 2] for points in parts])
 
     def interpolate(self, points: IntArray) -> FloatArray:
-        """Interpolate linearly over the scattered points (N, k, b) of both tables, as Sia does.
-
-        Repeats are averaged first, within each table and then between the two.
-
-        Points are (points, 3), seconds of step and synchronisation (points, 2): NaN outside the hull of what was
-        measured.
-        """
+        """Interpolate (N, k, b) linearly over the mean passes of both tables, as Sia does; NaN outside their hull."""
         triangulated = _triangulate(self.placement_passes, self.scalability_passes)
         if triangulated is None:
             return np.full((len(points), 2), np.nan)
@@ -220,10 +202,7 @@ def passes_to_fit(placements: Passes, scalability: Passes) -> Passes:
 
 @lru_cache(maxsize=_KEPT)
 def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolator | None:
-    """Return the interpolation between all passes of two tables; None where they lie in one plane.
-
-    Tables are asked again for every way in which GPUs are spread, and triangulating takes longer than asking.
-    """
+    """Return the interpolation between all passes of two tables; None where they lie in one plane."""
     from scipy.interpolate import LinearNDInterpolator
     from scipy.spatial import QhullError
 
@@ -235,10 +214,7 @@ def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolato
 
 
 def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
-    """Return the placement of k GPUs on as few nodes as possible (data README, section 1.6 (a)).
-
-    At most 9 GPUs a node: full nodes and one with the rest, as the lexicographically smallest rotation.
-    """
+    """Return the placement of k GPUs on as few nodes of at most 9 as possible (data README, section 1.6 (a))."""
     full, rest = divmod(gpus, gpus_per_node)
     return smallest_rotation(str(gpus_per_node) * full + (str(rest) if rest else ""))
 
@@ -249,12 +225,7 @@ def smallest_rotation(placement: str) -> str:
 
 
 def read_profile_tables(profiles_dir: Path | str, application: Application, gpu: str) -> ProfileTables:
-    """Read the step times of one application on one type of GPU.
-
-    Files without a suffix, as AdaptDL's own, are of whatever type is asked for. Repeated rows are averaged. Nodes have
-    the GPUs of those in :data:`~optplan.lab.traces.sia_workloads.GPU_NODES`, and for other suffixes the largest
-    digit of the placements.
-    """
+    """Read the step times of one application on one type of GPU; files without a suffix are of any type."""
     folder = application_folder(Path(profiles_dir), application.name)
     known = list_profiled_gpus(profiles_dir, application.name)
     if gpu not in known and known != [UNNAMED]:
@@ -294,10 +265,7 @@ def application_folder(profiles_dir: Path, name: str) -> Path:
 
 
 def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
-    """List the suffixes of the types of GPU on which an application was profiled, in alphabetical order.
-
-    Files without a suffix count as :data:`UNNAMED`, where there are no others.
-    """
+    """List the suffixes of profiled types by the alphabet; files without one count as :data:`UNNAMED`, if alone."""
     folder = application_folder(Path(profiles_dir), application)
     named = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
     return named or [UNNAMED] * (folder / "placements.csv").is_file()

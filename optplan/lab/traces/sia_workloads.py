@@ -33,13 +33,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 @dataclass(frozen=True)
 class Application:
-    """One training task.
-
-    ``name`` is also that of its folder of profiles; ``model`` and ``dataset`` are empty where the sources do not say.
-    ``rescale_s`` is what a start or a change takes without progress, as Sia has it; Pollux takes 30 s for all.
-    ``slowdown`` is the factor by which Sia's cluster was slower than its profiles say; ``pipeline`` says that these are
-    of pipeline stages instead of whole steps.
-    """
+    """One training task; ``rescale_s`` is as Sia has it, ``slowdown`` that of its cluster beside its profiles."""
 
     name: str
     model: str
@@ -121,11 +115,7 @@ NOMINAL_SPANS_H: Mapping[str, float] = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """The jobs of one trace, in the order of their arrival.
-
-    Arrivals ascend; what a rigid scheduler would give each job (jobs,) is None where the file does not say it;
-    ``span_source`` says in words where the length comes from.
-    """
+    """The jobs of one trace, by their arrival; requests (jobs,) are None where the file does not say them."""
 
     applications: tuple[str, ...]
     application_index: IntArray
@@ -146,12 +136,7 @@ class Workload:
 def read_workload(
     path: Path | str, *, span_h: float | None = None, applications: Collection[str] = tuple(APPLICATIONS)
 ) -> Workload:
-    """Read a workload from a CSV file.
-
-    Its span is in hours; None takes the nominal one of the family that the folder is named after
-    (:data:`NOMINAL_SPANS_H`), and elsewhere the last arrival, rounded up to a full hour. ``applications`` are names
-    that the column of that name may hold.
-    """
+    """Read a workload from CSV; its span is given, that of its folder's family, or up to the last arrival's hour."""
     path = Path(path)
     known = set(applications)
     names: list[str] = []
@@ -197,10 +182,7 @@ def read_workload(
 
 
 def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workload:
-    """Repeat a workload, to simulate longer: each time its arrivals are turned within its span by a random offset.
-
-    It is ``times`` as long; the names of repeated jobs end in ``/2``, ``/3``, ...
-    """
+    """Repeat a workload so many ``times``, each turned within its span by a random offset; names end in ``/2``, ..."""
     if times < 1:
         raise UsageError(f"times: got {times}; at least 1 is needed")
     offsets_s = np.random.default_rng(seed).uniform(0.0, workload.span_s, times)

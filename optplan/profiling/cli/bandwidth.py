@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, NUMBERS, SIZE, complete_instance
+from optplan.cli.options import FILE, NUMBERS, SIZE, argument, complete_instance, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
@@ -32,21 +32,11 @@ _EXAMPLES = (
 )
 
 
-@click.command(
-    name="nccl-tests",
-    cls=Command,
+@command(
+    "nccl-tests",
     short_help="Measurements of all-reduces, from what nccl-tests wrote.",
     examples=_IMPORT_EXAMPLES,
     writes={"output": "the measurements as CSV"},
-)
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE)
-@click.option("--vm-type", required=True, metavar="NAME", help="Type of VM, as instances call it.")
-@click.option("--ranks", type=int, metavar="N", help="That took part, where the files do not say it.")
-@click.option(
-    "--column",
-    type=click.Choice(["both", "out-of-place", "in-place"]),
-    default="both",
-    help="Which all-reduces are read; frameworks do theirs in place.",
 )
 @click.option("--cloud", metavar="NAME", default="", help="Features of the VMs, which the model learns from.")
 @click.option("--region", metavar="NAME", default="")
@@ -57,11 +47,15 @@ _EXAMPLES = (
 @click.option("--memory-gib", type=float, metavar="N")
 @click.option("--rated-gbit-per-s", type=float, metavar="N", help="Bandwidth that the provider promises.")
 def import_nccl_tests(
-    paths: tuple[Path, ...],
+    paths: tuple[Path, ...] = argument(metavar="FILE...", nargs=-1, required=True, type=FILE),
     *,
-    vm_type: str,
-    ranks: int | None,
-    column: str,
+    vm_type: str = option(required=True, metavar="NAME", help="Type of VM, as instances call it."),
+    ranks: int | None = option(type=int, metavar="N", help="That took part, where the files do not say it."),
+    column: str = option(
+        type=click.Choice(["both", "out-of-place", "in-place"]),
+        default="both",
+        help="Which all-reduces are read; frameworks do theirs in place.",
+    ),
     outputs: Outputs,
     **features: str | float | None,
 ) -> int:
@@ -78,29 +72,22 @@ def import_nccl_tests(
     return deliver_measurements(data, outputs)
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Learn a model of bandwidth from measured all-reduces, for Srift.",
     examples=(_EXAMPLES[0],),
     writes={"output": "the model as JSON"},
 )
-@click.argument("paths", metavar="MEASUREMENTS.csv...", nargs=-1, required=True, type=FILE)
-@click.option("--vm-type", metavar="NAME", default="", help="Of rows that do not say it.")
-@click.option(
-    "--mtu",
-    default="9000B",
-    type=SIZE,
-    help="Largest packet of the network, where the models for small and large transfers part; EC2's unless given.",
-)
-@click.option("--folds", type=int, metavar="N", default=5, help="Of the cross-validation.")
-@click.option("--seed", type=int, metavar="N", default=0, help="Of the folds.")
 def bandwidth(
-    paths: tuple[Path, ...],
+    paths: tuple[Path, ...] = argument(metavar="MEASUREMENTS.csv...", nargs=-1, required=True, type=FILE),
     *,
-    vm_type: str,
-    mtu: int,
-    folds: int,
-    seed: int,
+    vm_type: str = option(metavar="NAME", default="", help="Of rows that do not say it."),
+    mtu: int = option(
+        default="9000B",
+        type=SIZE,
+        help="Largest packet of the network, where the models for small and large transfers part; EC2's unless given.",
+    ),
+    folds: int = option(type=int, metavar="N", default=5, help="Of the cross-validation."),
+    seed: int = option(type=int, metavar="N", default=0, help="Of the folds."),
     outputs: Outputs,
 ) -> int:
     """Learn bus bandwidth with boosted trees, one model on each side of the MTU, and say how well they predict.
@@ -115,46 +102,36 @@ def bandwidth(
     return outputs.deliver(model, lambda: _show_model(model))
 
 
-@click.command(
-    name="bandwidth",
-    cls=Command,
+@command(
+    "bandwidth",
     short_help="A table of bandwidths from a model or measurements, or into an instance of srift.",
     examples=(_EXAMPLES[1], "optplan import bandwidth p3.csv --vm-type mine=p3.8xlarge -o table.json"),
     renamed={"types": "--vm-type", "region": "--region"},
     writes={"output": "the table, or the instance, as JSON"},
 )
-@click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=FILE)
-@click.option(
-    "--vm-type",
-    "types",
-    multiple=True,
-    metavar="NAME",
-    help="Type of VM, may be repeated; mine=p3.8xlarge where an instance has another name for one that was measured.",
-)
-@click.option(
-    "--ranks",
-    type=NUMBERS,
-    help="Numbers of ranks; those that were measured unless given.",
-)
-@click.option(
-    "--sizes", metavar="SIZE,SIZE", default="", help="Sizes, as in 4B,1MiB; those that were measured unless given."
-)
-@click.option("--region", metavar="NAME", help="Where; the mean over all places of a type unless given.")
-@click.option(
-    "--measurements", type=FILE, multiple=True, help="Refuse a model that was not learned from these; may be repeated."
-)
-@click.option("--into", metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance.")
-@click.option("--name", metavar="NAME", help="Name of the instance.")
 def import_bandwidth(
-    path: Path,
+    path: Path = argument(metavar="MODEL.json|MEASUREMENTS.csv", type=FILE),
     *,
-    types: tuple[str, ...],
-    ranks: tuple[int, ...] | None,
-    sizes: str,
-    region: str | None,
-    measurements: tuple[Path, ...],
-    into: str | None,
-    name: str | None,
+    types: tuple[str, ...] = option(
+        "--vm-type",
+        multiple=True,
+        metavar="NAME",
+        help="Type of VM, may be repeated; mine=p3.8xlarge where an instance has another name for one that was there.",
+    ),
+    ranks: tuple[int, ...] | None = option(
+        type=NUMBERS, help="Numbers of ranks; those that were measured unless given."
+    ),
+    sizes: str = option(
+        metavar="SIZE,SIZE", default="", help="Sizes, as in 4B,1MiB; those that were measured unless given."
+    ),
+    region: str | None = option(metavar="NAME", help="Where; the mean over all places of a type unless given."),
+    measurements: tuple[Path, ...] = option(
+        type=FILE, multiple=True, help="Refuse a model that was not learned from these; may be repeated."
+    ),
+    into: str | None = option(
+        metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance."
+    ),
+    name: str | None = option(metavar="NAME", help="Name of the instance."),
     outputs: Outputs,
 ) -> int:
     """Tabulate what a model predicts, or the medians of measurements, as the field `bandwidth` of an instance of srift.

@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, NUMBERS, SIZE, TIME
+from optplan.cli.options import FILE, NUMBERS, SIZE, TIME, argument, option
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError
 from optplan.profiling.cli.bandwidth import deliver_measurements
 
 if TYPE_CHECKING:
     from optplan.formulations.srift.data.profiles import JobProfile
-    from optplan.profiling.allreduce_data import AllreduceData
 
 _MEGABYTE = 1e6
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Measure a PyTorch network on this device, for Srift.",
     examples=(
         "optplan measure network train.py:make_network --largest-batch 64 -o profile.json",
@@ -32,37 +29,29 @@ _MEGABYTE = 1e6
     ),
     writes={"output": "the profile as JSON, for the field `job` of an instance; with --into the instance"},
 )
-@click.argument("target", metavar="MODULE:FACTORY")
-@click.option(
-    "--network", "called", metavar="NAME", help="What the profile calls the network; the module's class unless given."
-)
-@click.option("--device", metavar="NAME", default="cpu", help="cpu, cuda or cuda:N.")
-@click.option("--gpu", metavar="NAME", help="What the profile calls the device; its product name unless given.")
-@click.option(
-    "--largest-batch", type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
-)
 @click.option("--least-batch", type=int, metavar="N", default=1, help="Samples of the least batch.")
 @click.option("--repeats", "repetitions", type=int, metavar="N", default=11, help="Timed passes at each batch.")
 @click.option("--warm-up", type=int, metavar="N", default=3, help="Passes before those.")
 @click.option("--samples", type=int, metavar="N", default=16, help="Backward passes watched layer by layer.")
 @click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
 @click.option("--mend-falls", is_flag=True, help="Level times that fall with a larger batch, with a warning.")
-@click.option(
-    "--merge",
-    type=FILE,
-    multiple=True,
-    help="Profile of the same network on another device, to be in the output, too; may be repeated.",
-)
-@click.option("--into", "base", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too.")
 def network(
-    target: str,
+    target: str = argument(metavar="MODULE:FACTORY"),
     *,
-    called: str | None,
-    device: str,
-    gpu: str | None,
-    largest_batch: int | None,
-    merge: tuple[Path, ...],
-    base: str | None,
+    called: str | None = option(
+        "--network", metavar="NAME", help="What the profile calls the network; the module's class unless given."
+    ),
+    device: str = option(metavar="NAME", default="cpu", help="cpu, cuda or cuda:N."),
+    gpu: str | None = option(metavar="NAME", help="What the profile calls the device; its product name unless given."),
+    largest_batch: int | None = option(
+        type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
+    ),
+    merge: tuple[Path, ...] = option(
+        type=FILE,
+        multiple=True,
+        help="Profile of the same network on another device, to be in the output, too; may be repeated.",
+    ),
+    base: str | None = option("--into", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too."),
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - the fields of ProfilerSettings
 ) -> int:
@@ -123,21 +112,19 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
     yield record_table("passes", rows)
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Measure all-reduces between processes, for Srift.",
     examples=(
         "optplan measure allreduce --ranks 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
         "optplan measure allreduce --backend nccl --ranks 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
-        "optplan measure allreduce --synthetic -o made-up.csv",
     ),
-    renamed={"world_sizes": "--ranks", "timeout_s": "--time-limit", "type of VM": "--vm-type"},
+    renamed={"world_sizes": "--ranks", "timeout_s": "--time-limit"},
     writes={"output": "the measurements as CSV"},
 )
 @click.option(
     "--vm-type",
     metavar="NAME",
-    help="What instances call these VMs; here unless given. With --synthetic one of table 2.",
+    help="What instances call these VMs; here unless given.",
 )
 @click.option("--cloud", metavar="NAME", help="Whose VMs they are, for models that learn from several.")
 @click.option("--region", metavar="NAME", help="Where they are.")
@@ -154,11 +141,8 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
     "--backend", type=click.Choice(["gloo", "nccl"]), help="PyTorch's; nccl where each rank can have a GPU, else gloo."
 )
 @click.option("--time-limit", "timeout_s", type=TIME, help="End the measurement after so long; 10min unless given.")
-@click.option("--synthetic", is_flag=True, help="Measure nothing: make measurements up, for trying things out.")
-@click.option("--seed", type=int, metavar="N", help="Of what is made up: same seed, same rows.")
 def allreduce(
     *,
-    synthetic: bool,
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - what is measured, how and where; None where it was not given
 ) -> int:
@@ -167,32 +151,7 @@ def allreduce(
     On one machine it starts the ranks itself: processes that talk over the loopback interface (gloo), or one for each
     GPU (nccl). On several machines start it with torchrun, as in `torchrun --nnodes 4 ... --no-python optplan measure
     allreduce --ranks 2,4 -o measurements.csv`; the first rank writes.
-
-    With --synthetic the rows are the paper's grid with its bandwidths and their spread: 4 B to 512 MiB on 2 to 64
-    ranks. They follow a latency and a bandwidth, and know nothing of a real network; every row, and whatever is learned
-    from them, says that it is synthetic.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if not synthetic and "seed" in given:
-        raise UsageError("--seed: goes with --synthetic; nothing that is measured is drawn")
-    data = _make_up(given) if synthetic else _measure(given)
-    return 0 if data is None else deliver_measurements(data, outputs)  # nothing on ranks that are not the first
-
-
-def _make_up(given: dict[str, Any]) -> AllreduceData:
-    from optplan.profiling.synthetic_bandwidth import SyntheticSettings, choose_networks, synthesize_measurements
-
-    refused = sorted(set(given) - {"vm_type", "ranks", "transfers", "repeats", "seed"})
-    if refused:
-        raise UsageError(f"{refused[0]}: goes with what is measured; leave it out, or --synthetic")
-    vm_type = given.pop("vm_type", None)
-    return synthesize_measurements(
-        SyntheticSettings(networks=choose_networks(() if vm_type is None else (vm_type,)), **given)
-    )
-
-
-def _measure(given: dict[str, Any]) -> AllreduceData | None:
-    """Measure all-reduces; None on ranks that are not the first."""
     from optplan.profiling.allreduce_prober import (
         LEAST_BYTES,
         MOST_BYTES,
@@ -205,6 +164,7 @@ def _measure(given: dict[str, Any]) -> AllreduceData | None:
         was_started_by_torchrun,
     )
 
+    given = {name: value for name, value in options.items() if value is not None}
     sizes = choose_sizes(given.pop("most_bytes", MOST_BYTES), given.pop("least_bytes", LEAST_BYTES))
     how = {name: given.pop(name) for name in ("backend", "timeout_s") if name in given}
     counts: dict[str, Any] = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
@@ -213,4 +173,6 @@ def _measure(given: dict[str, Any]) -> AllreduceData | None:
     settings = ProbeSettings(sizes_bytes=sizes, **counts)
     with Progress("probing"):
         timings = (probe_joined if was_started_by_torchrun() else probe_here)(settings, **how)
-    return collect(timings, describe_place(given.pop("vm_type", "here"), **given)) if timings else None
+    if not timings:  # on ranks that are not the first
+        return 0
+    return deliver_measurements(collect(timings, describe_place(given.pop("vm_type", "here"), **given)), outputs)

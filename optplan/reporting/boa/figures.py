@@ -133,11 +133,7 @@ def draw_frontiers(
     result: Result[Solution] | None = None,
     rivals: Sequence[Result[Solution]] = (),
 ) -> Figure:
-    """Draw frontiers over one axis of budgets, in the unit of :func:`choose_unit`, and what solvers reach.
-
-    Where there is one, the chart shows, too, from where on there are plans, US dollars a month above where there is a
-    price, and the plan of a result with rivals, or the budget that has none. Vertical: (weighted) mean completion time.
-    """
+    """Draw frontiers over one axis of budgets, dollars a month above, and what a result and its rivals reach."""
     unit = choose_unit(curves)
     factors = [convert_unit(curve.instance, unit) for curve in curves]
     first, alone = curves[0], len(curves) == 1

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tuning:
-    """Every number that tunes a search of this package; none of them decides what is proven, only how soon.
-
-    Tolerances are no tuning, and stand in :mod:`optplan.solvers.limits`; what compiled loops need is in these.
-    """
+    """Every number that tunes a search of this package; none decides what is proven, only how soon."""
 
     #: One limit: the first allowance as a fraction of the gap, divided by the number of graphs (many graphs have many
     #: alternatives); as a fraction of the gap that is wanted, if that is more; and by how much it grows.

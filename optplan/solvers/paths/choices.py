@@ -61,10 +61,7 @@ class MergeTarget:
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """Totals over some graphs, relative to the paths of least reduced cost.
-
-    They are by increasing reduced cost; with one limit by increasing consumption and decreasing value.
-    """
+    """Totals over some graphs relative to their best paths, by reduced cost; with one limit by consumption."""
 
     #: (M,) Sums.
     value: FloatArray
@@ -94,10 +91,7 @@ class _Totals:
 
 
 def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> IntArray | None:
-    """Return the choice of least value among those asked for, or None when there is none.
-
-    A choice (G,) is the position of each graph's path.
-    """
+    """Return the choice (G,), each graph's path, of least value among those asked for; None without any."""
     reduced_cost = paths.value + paths.consumption @ target.multipliers
     owner = np.repeat(np.arange(paths.starts.size - 1), np.diff(paths.starts))
     base = np.lexsort((reduced_cost, owner))[paths.starts[:-1]]
@@ -171,10 +165,7 @@ class _ParetoMerge:
         return _Totals(value[order], reduced_cost[order], consumption[order], left[order], right[order], parts, graph)
 
     def multiply(self, first: _Totals, second: _Totals, rest: FloatArray) -> _Totals:
-        """Return the undominated totals of two sets that the rest can bring to the target.
-
-        ``rest`` is the least (2 + L,) that the other sets add to value, reduced cost and consumptions.
-        """
+        """Return the undominated totals of two sets that the rest, (2 + L,) at least, can bring to the target."""
         by_cost = np.argsort(second.reduced_cost, kind="stable")
         most = self.excess - rest[1] - first.reduced_cost
         partners = np.searchsorted(second.reduced_cost[by_cost], most, side="right")
@@ -269,10 +260,7 @@ def _split_rows(sizes: IntArray) -> list[IntArray]:
 
 
 def find_nearest(graph: IntArray, reduced_cost: FloatArray) -> IntArray:
-    """Return the positions, increasing, of the paths of least excess, as many as :func:`choose_paths` looks among.
-
-    ``graph`` (C,) says whose path each is, from 0 to G - 1.
-    """
+    """Return the positions of the paths of least excess, graphs (C,), as many as :func:`choose_paths` looks among."""
     least = np.full(int(graph.max()) + 1, np.inf)
     np.minimum.at(least, graph, reduced_cost)
     nearest = np.argsort(reduced_cost - least[graph], kind="stable")
@@ -282,11 +270,8 @@ def find_nearest(graph: IntArray, reduced_cost: FloatArray) -> IntArray:
 def choose_paths(
     graph: IntArray, value: FloatArray, consumption: FloatArray, limits: FloatArray, gap: float, stopwatch: Stopwatch
 ) -> IntArray | None:
-    """Return a good choice of one path per graph that keeps the limits, or None when none was found.
-
-    ``graph`` (M,) says whose path each is, from 0 to G - 1; ``value`` (M,) and ``consumption`` (M, L) are the paths',
-    ``gap`` is relative to the best choice among these. Returned are the positions (G,) of the chosen paths.
-    """
+    """Return a good choice (G,) of one path per graph that keeps the limits; None when none was found."""
+    # ``graph`` (M,) says whose path each is, ``value`` (M,), ``consumption`` (M, L); the gap is to the best of these.
     import highspy
 
     num_graphs = int(graph.max()) + 1

@@ -16,13 +16,9 @@ from optplan.solvers.paths.families import FloatArray, IntArray
 
 
 def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
-    """Return the entries that no other entry of the same segment dominates, by segment and increasing consumption.
-
-    ``segment`` (M,) numbers the sets; consumption and value (M,) are scaled to [0, 1], so that the segments do not blur
-    one another's differences. Segment and consumption are packed into one sorting key, likewise segment and value for
-    the running minimum, the segments two apart: that blurs differences below 1e-16 * segments, far less than the
-    tolerances. The stable sort merges runs that are in order already, as the callers' are.
-    """
+    """Return the entries that no other of their segment dominates, by segment and increasing consumption."""
+    # Consumption and value (M,) are scaled to [0, 1] and packed with the segment into one sorting key, which blurs
+    # differences below 1e-16 * segments; the stable sort merges runs that are in order already.
     if not segment.size:
         return np.empty(0, dtype=np.intp)
     offset = 2.0 * segment
@@ -49,21 +45,13 @@ def expand_ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray
 
 
 def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
-    """Return (L,) by what consumptions are multiplied so that a limit used up counts as much as a value.
-
-    Where the typical value is 0, 1 takes its place, because weights of 0 would hide the consumptions; those of a limit
-    of 0 count as they are.
-    """
+    """Return (L,) by what consumptions are multiplied so that a limit used up counts as much as a value, if not 0."""
     typical = value if value > 0.0 else 1.0
     return np.asarray(typical / np.where(limits > 0.0, limits, 1.0))
 
 
 def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
-    """Return the vectors that no other of their segment dominates; in part where sets are very large.
-
-    ``segment`` (M,) numbers the sets; ``costs`` (M, D) are on scales on which sums make sense. Positions are by segment
-    and then by increasing sum of the costs.
-    """
+    """Return the vectors (M, D) that no other of their segment (M,) dominates, by their sums; in part of very many."""
     # A vector can only be dominated by one of no greater sum; equal sums go by the criteria in turn, so that of equal
     # vectors, and of those that differ by less than a sum can hold, the dominating one comes first.
     total = costs.sum(axis=1)

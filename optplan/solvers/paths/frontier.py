@@ -68,10 +68,7 @@ class LayeredFrontier:
     starts: IntArray
 
     def at(self, budget: float) -> LayeredPoint | BudgetShortfall:
-        """Return the optimum at a budget, or the proof that no plan keeps it.
-
-        Beyond the last breakpoint the last one is returned. Raises UsageError when the budget is not a number.
-        """
+        """Return the optimum at a budget, the last breakpoint's beyond it, or the proof that no plan keeps it."""
         if np.isnan(budget):
             raise UsageError("the budget is not a number")
         if not is_within(float(self.consumption[0]), budget):
@@ -82,10 +79,7 @@ class LayeredFrontier:
         return self._locate(segment, rest)
 
     def for_value(self, value: float) -> LayeredPoint | None:
-        """Return the least budget whose optimum is no greater than a wanted value, or None when nothing reaches it.
-
-        Raises UsageError when the value is not a number.
-        """
+        """Return the least budget whose optimum is no greater than a value; None when nothing reaches it."""
         if np.isnan(value):
             raise UsageError("the value is not a number")
         last = float(self.value[-1])
@@ -129,10 +123,7 @@ def build_frontier(family: GraphFamily) -> LayeredFrontier:
 
 
 def merge_hulls(paths: PathBatch, owner: IntArray) -> LayeredFrontier:
-    """Return the optimum for all budgets of graphs whose hulls are known.
-
-    Each graph has one hull path at least; they are by graph, ``owner`` (V,), and increasing consumption.
-    """
+    """Return the optimum for all budgets of graphs whose hulls, by ``owner`` (V,) and consumption, are known."""
     paths, owner = _straighten(paths, owner)
     starts = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))
     inner = np.flatnonzero(owner[1:] == owner[:-1])

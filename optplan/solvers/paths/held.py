@@ -49,11 +49,7 @@ class HeldSolution(Finding):
 def solve_held(
     graph: HeldGraph, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, charges: Charges | None = None
 ) -> HeldSolution | HeldShortfall:
-    """Return the path of least value within a budget, or the proof that none keeps it.
-
-    A limit of the effort ends the search with the best path and the bound so far. Raises UsageError when the budget is
-    not a number.
-    """
+    """Return the path of least value within a budget, the best by then, or the proof that none keeps it."""
     spent = effort if effort is not None else Effort()
     lagrangian = maximise_bound(graph, budget, effort=spent)
     if isinstance(lagrangian, BudgetShortfall):
@@ -113,11 +109,7 @@ class _Closing(GapClosing):
         return ROUNDING * (max(value, self.value if self.value < math.inf else 0.0) + 2.0 * self.linked)
 
     def offer(self, options: IntArray, least: FloatArray | None = None) -> None:
-        """Take the best of some paths as the incumbent when it keeps the budget and is better.
-
-        ``options`` (P, J) are the paths; ``least`` (P,) are lower ends of their values, where these are known to be
-        charged more.
-        """
+        """Take the best of paths (P, J) as the incumbent when it keeps the budget and is better."""
         budget = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE)
         low = np.zeros(len(options)) if least is None else least
         order = np.argsort(low, kind="stable")

@@ -50,10 +50,7 @@ class HeldGraph:
         growth: Callable[[IntArray, IntArray], FloatArray],
         layers: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]],
     ) -> Self:
-        """Build from one triple (node, value, consumption) of arrays for each layer, in any order of the options.
-
-        Of one node, the order of the options is kept.
-        """
+        """Build from (node, value, consumption) arrays of each layer's options, in any order but within a node."""
         nodes, costs = [], []
         for node, *cost in layers:
             order = np.argsort(node, kind="stable")
@@ -132,11 +129,8 @@ class HeldGraph:
     def best_paths(
         self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
     ) -> PathBatch:
-        """Return a path of least value_weight * value + multiplier * consumption for each multiplier.
-
-        ``multipliers`` are (1,), or (P, 1) for paths of ``members`` (P,) zeros; the payload is (P, J) the options. Ties
-        go to staying over growing and shrinking, then to the lowest node and option.
-        """
+        """Return a path (P, J) of least value_weight * value + multiplier * consumption for each multiplier."""
+        # Ties go to staying over growing and shrinking, then to the lowest node and option.
         graph, own = self._plain
         weights = np.broadcast_to(multipliers, (1 if members is None else members.size, 1))
         paths = np.empty((len(weights), self.num_layers), dtype=np.intp)
@@ -148,11 +142,9 @@ class HeldGraph:
         return self.follow(paths)
 
     def bound_costs_through(self, weights: tuple[float, float]) -> FloatArray:
-        """Return (O,) lower bounds of :meth:`find_costs_through`, which take a look at needed nodes only.
-
-        Costs are linear in the size held in some layers as long as it is neither needed nor that held before or after.
-        So a path through a node that is not needed costs no less than one through the needed node below or above.
-        """
+        """Return (O,) lower bounds of :meth:`find_costs_through`, which take a look at needed nodes only."""
+        # Costs are linear in a size that is neither needed nor held before or after: the needed ones beside it bound
+        # it.
         graph, own = self._plain
         plain = graph.find_costs_through(weights)
         if graph is self:
@@ -177,10 +169,7 @@ class HeldGraph:
         return np.asarray(through[layer, node] + (run - run[best[layer, node]]))
 
     def find_completion_bounds(self, weights: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-        """Return (J, K) the least weighted costs of each node's own option with what follows, and of that alone.
-
-        One of the weights of both costs is 1.
-        """
+        """Return (J, K) the least weighted costs of each node's own option with what follows, and of that alone."""
         if weights[0] != 1.0:
             return self.exchanged().find_completion_bounds(weights[::-1])
         ahead, onwards = np.empty((self.num_layers, self.num_nodes)), np.empty((self.num_layers, self.num_nodes))
@@ -310,10 +299,7 @@ class ExchangeRules:
         return allowed
 
     def run(self, layer: int, state: IntArray, before: IntArray, options: IntArray) -> IntArray:
-        """Return the states (L,) of labels after options, ``FORBIDDEN`` where a rule is broken.
-
-        ``state`` and ``before`` (L,) are state and node in the layer before: ``FREE`` and -1 before the first.
-        """
+        """Return the states (L,) of labels after options, ``FORBIDDEN`` where a rule is broken."""
         graph = self.graph
         if graph.needed is None:
             return np.zeros_like(options)

@@ -24,19 +24,13 @@ from optplan.solvers.paths.search import Effort
 
 
 class Charges(Protocol):
-    """Costs of a path beyond the sums of its steps, each at least 0, as minimum charges on what was held too short.
+    """Costs of a path beyond the sums of its steps, each at least 0, as minimum charges on what was held too short."""
 
-    The graph's sums are then lower bounds. What a beginning of a path has to pay on top is known between two ends: what
-    is *settled*, whatever follows, and what is still *open*, at most. That is enough to compare labels: one dominates
-    another when its upper ends are no more than the other's lower ends. Only paths left at the end are charged exactly.
-    """
+    # Known of a beginning is what is *settled*, whatever follows, and what is still *open*, at most: enough to compare
+    # labels by their ends. Only paths left at the end are charged exactly.
 
     def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return what beginnings of paths pay on top: at least, whatever follows, and the most that may be added.
-
-        ``options`` (L, j + 1) are those taken in the first layers; returned are (2, L) settled and open. What is added
-        is for what has been held so far; what is held later pays for itself.
-        """
+        """Return (2, L) what beginnings (L, j + 1) pay on top: settled, and open; later holdings pay for themselves."""
 
     def settle(self, options: IntArray) -> FloatArray:
         """Return (2, L) exactly what whole paths pay on top, given the option (L, J) taken in each layer."""
@@ -64,11 +58,7 @@ def exchange_charges(charges: Charges | None) -> Charges | None:
 
 
 def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: FloatArray | None) -> IntArray:
-    """Return the entries that no other entry of the same segment is certain to dominate, by segment and consumption.
-
-    ``segment`` (M,) numbers the sets. ``low`` (2, M) are lower ends of value and consumption, ``still_open`` is what
-    may come on top; None where nothing does.
-    """
+    """Return the entries that no other of their segment (M,) is certain to dominate, by lower ends (2, M) and open."""
     if not segment.size:
         return np.empty(0, dtype=np.intp)
     if still_open is None:
@@ -99,11 +89,7 @@ def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: Flo
 
 
 def skip_dominated_from_above(node: IntArray, low: FloatArray) -> IntArray:
-    """Return the entries that no entry at a greater node dominates, in the given order.
-
-    Halves of the nodes are compared with one another, then halves of these, each depth in one pass. ``low`` (2, M) are
-    values and consumptions of the entries at ``node`` (M,).
-    """
+    """Return the entries, (2, M) at nodes (M,), that none at a greater node dominates, by halves of the nodes."""
     rank = np.unique(node, return_inverse=True)[1]
     kept, width = np.ones(node.size, dtype=bool), 1
     value, consumption = (scale_to_one(each) for each in low) if node.size else low
@@ -198,10 +184,7 @@ def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, c
 
 
 def settle_costs(graph: HeldGraph, options: IntArray, charges: Charges | None, effort: Effort) -> FloatArray:
-    """Return (2, P) value and consumption of whole paths (P, J), charges included.
-
-    The clock is looked at between pieces.
-    """
+    """Return (2, P) value and consumption of whole paths (P, J), charges included; the clock is looked at."""
     followed = graph.follow(options)
     sums = np.array([followed.value, followed.used])
     if charges is None:
@@ -215,11 +198,7 @@ def settle_costs(graph: HeldGraph, options: IntArray, charges: Charges | None, e
 
 
 class _Search:
-    """Labels of the layer reached, and where they came from.
-
-    ``graph`` is what the cuts leave of a graph, ``own`` (O,) the numbers of its options in that, by which they are
-    charged.
-    """
+    """Labels of the layer reached, and where they came from, in what the cuts leave of a graph (options ``own``)."""
 
     def __init__(
         self, graph: HeldGraph, own: IntArray, effort: Effort, charges: Charges | None, cuts: tuple[Cut, ...]
@@ -270,10 +249,7 @@ class _Search:
         return np.concatenate(parents), np.concatenate(slots)
 
     def _pair_up(self, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield blocks of targets (positions), each with the labels that may come to one of them.
-
-        Whatever is above a whole block may shrink to all of it, so that the undominated among them will do.
-        """
+        """Yield blocks of targets, each with undominated labels that may come to one; those above may shrink to all."""
         labels, node = self.labels, self.labels.node
         above, upper = np.empty(0, dtype=np.intp), node.size
         for block in np.array_split(np.arange(targets.size), 1 + targets.size // TUNING.targets_at_once)[::-1]:

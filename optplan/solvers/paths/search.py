@@ -111,11 +111,7 @@ def relative_gap(value: float, bound: float) -> float:
 
 
 class GapClosing(ABC):
-    """The state of closing one gap: what was covered, and the loop of growing allowances.
-
-    ``multipliers`` (L,) attain the Lagrangian bound, ``least``; values closer than ``rounding`` are the same; the gap
-    is the relative one at which to stop.
-    """
+    """The state of closing one gap, at multipliers (L,) of the least bound: what was covered, and what is next."""
 
     def __init__(self, least: float, multipliers: FloatArray, rounding: float, gap: float, effort: Effort) -> None:
         self.least = least
@@ -160,10 +156,7 @@ class GapClosing(ABC):
         return self.value < math.inf and relative_gap(self.value, self.bound) <= self.gap
 
     def grow(self, allowance: float, growth: float, *, most_unfounded: float = math.inf) -> None:
-        """Enumerate within growing allowances until the gap is closed, or that is no longer worth while.
-
-        Allowances are in units of value; beyond ``most_unfounded`` there is none without an incumbent.
-        """
+        """Enumerate within growing allowances until the gap is closed, or that is no longer worth while."""
         while not self.closed and (self.value < math.inf or allowance < most_unfounded):
             allowance = min(max(allowance, self.rounding), self.value - self.least + self.rounding)
             if not self.enumerate_within(allowance):

@@ -75,12 +75,8 @@ class LagrangianBound:
 def maximise_bound(
     family: GraphFamily, budget: float, *, effort: Effort | None = None, near: float | None = None
 ) -> LagrangianBound | BudgetShortfall:
-    """Return the greatest Lagrangian bound at a budget, or the proof that no plan keeps it.
-
-    It comes with paths on either side of the budget: some mixture of them attains it (:func:`mix_paths`), as it is the
-    optimum of the convexified problem. ``near`` is a multiplier near which the best one is supposed, as of a problem
-    that differs little; it saves passes. Raises UsageError when the budget is not a number.
-    """
+    """Return the greatest Lagrangian bound, with paths on either side of the budget, or that no plan keeps it."""
+    # Some mixture of them attains it (:func:`mix_paths`). ``near`` is a multiplier near which the best one is supposed.
     if math.isnan(budget):
         raise UsageError("the budget is not a number")
     passes, begun = 0, None
@@ -116,10 +112,7 @@ def maximise_bound(
 def _enclose(
     family: GraphFamily, budget: float, near: float
 ) -> tuple[tuple[PathBatch, PathBatch, float, float] | None, int]:
-    """Look for paths on either side of the budget at multipliers around one.
-
-    With these come a multiplier and its bound; None where they lie farther apart than was looked; and the passes.
-    """
+    """Look for paths on either side of the budget at multipliers around one; return its bound, and the passes."""
     graphs, tried = np.arange(family.num_graphs), near * np.array(TUNING.around)
     # All at once: a sweep takes about as long for several multipliers as for one.
     every = family.best_paths(np.repeat(tried, graphs.size)[:, None], np.tile(graphs, tried.size))
@@ -142,12 +135,7 @@ def _enclose(
 def find_multiplier_range(
     family: GraphFamily, bound: LagrangianBound, *, effort: Effort | None = None
 ) -> tuple[float, float]:
-    """Return the value lost per unit when the budget shrinks a little, and gained when it grows a little.
-
-    The bound is an attained one. These are shadow prices of the convexified problem: they differ only where the budget
-    is a breakpoint of its frontier; the first is +inf where no smaller budget is feasible, the second 0 where more
-    budget gains nothing.
-    """
+    """Return the value lost, inf if infeasible, and gained per unit when the budget shrinks or grows a little."""
     spent = effort if effort is not None else Effort()
     # Both sides are best at the multiplier, so it is the slope between them, and of everything strictly inside.
     corner = bound.under
@@ -181,13 +169,9 @@ def _follow_best(family: GraphFamily, multiplier: float) -> tuple[PathBatch, flo
 
 
 def mix_paths(bound: LagrangianBound) -> Mixture:
-    """Return the optimal mixed plan behind a Lagrangian bound; its value equals the bound.
-
-    It uses the budget up exactly, unless that does not bind. Where the bound was not attained the plan keeps the budget
-    and need not be optimal. Under one limit several graphs may have two best paths at the same multiplier; taking the
-    richer one graph after another reaches any consumption in between with at most one graph split, as in the linear
-    relaxation of the multiple-choice knapsack (Sinha and Zoltners, Operations Research 27, 1979).
-    """
+    """Return the mixed plan behind a Lagrangian bound, optimal where that was attained, the budget used up."""
+    # Taking the richer one of two best paths graph after graph reaches any consumption with at most one graph split, as
+    # in the multiple-choice knapsack (Sinha and Zoltners, Operations Research 27, 1979).
     under, over = bound.under, bound.over
     if over is None:
         return split_graph(under, 0, under.take(np.zeros(1, dtype=np.intp)), 0.0)
@@ -239,13 +223,8 @@ class Near:
 def solve_pure(
     family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: Near | None = None
 ) -> PureSolution | BudgetShortfall:
-    """Return the best choice of one path per graph, or the proof that none keeps the budget.
-
-    There is a plan always, when one exists. The search stops when (value - bound) / value is at most ``gap``; 0 asks
-    for the optimum itself. ``near`` is where to begin; it saves time, and the value found is the same within the gap. A
-    limit of the effort ends the search with the best plan and the bound so far. Raises UsageError when the budget is
-    not a number.
-    """
+    """Return the best choice of one path per graph, to a gap, or the proof that none keeps the budget."""
+    # ``near`` is where to begin: it saves time, and the value found is the same within the gap.
     spent = effort if effort is not None else Effort(Stopwatch())
     lagrangian = maximise_bound(family, budget, effort=spent, near=None if near is None else near.multiplier)
     if isinstance(lagrangian, BudgetShortfall):
@@ -277,10 +256,7 @@ class _Closing(GapClosing):
         return self.incumbent.total_value
 
     def run(self, supposed: float) -> None:
-        """Enumerate within growing allowances until the gap is closed or a limit is met.
-
-        The optimum is supposed to lie within a fraction of the value; 0 where nothing is known of it.
-        """
+        """Enumerate within growing allowances, at first a supposed one, until the gap is closed or a limit is met."""
         self.report("bound")
         first = (self.value - self.least) * TUNING.first_of_gap / self.family.num_graphs
         first = max(first, min(supposed * self.value, TUNING.most_ahead * first))

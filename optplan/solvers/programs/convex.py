@@ -40,12 +40,7 @@ _NAMES = {"clarabel": "Clarabel", "scs": "SCS", "highs": "HiGHS"}
 
 
 def solve_convex(problem: cp.Problem, engine: str, stopwatch: Stopwatch) -> ProgramOutcome:
-    """Solve a program; its variables and constraints get their values.
-
-    The engine is as CVXPY calls it, in small letters; what CVXPY does to the program first heeds no time limit. An
-    inaccurate optimum is one: neither plan nor bound is taken on trust. Raises UnsupportedError when CVXPY has no such
-    engine, or the problem is not convex by its rules.
-    """
+    """Solve a program by an engine of CVXPY's; an inaccurate optimum is one, as nothing is taken on trust."""
     if engine.upper() not in cp.installed_solvers():
         known = ", ".join(each.lower() for each in cp.installed_solvers())
         raise UnsupportedError(f"engine: CVXPY finds no solver {engine!r} here; it has {known}")
@@ -135,10 +130,7 @@ class CvxpyModel:
         )
 
     def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
-        """Solve it as it is; its variables have the values.
-
-        Raises as :func:`solve_convex`.
-        """
+        """Solve it as it is; its variables have the values."""
         found = solve_convex(self.native, engine, request.stopwatch)
         return found if found.bound is None else replace(found, bound=found.bound * self._statement.unit)
 
@@ -175,10 +167,7 @@ def _name(constraint: Any) -> str:  # noqa: ANN401 - CVXPY has types in part onl
 
 
 def state_linear(statement: Statement) -> ConvexStatement:
-    """State in CVXPY a linear program that Pyomo states: a variable for each of Pyomo's, with its name.
-
-    Raises UnsupportedError when anything is a whole number.
-    """
+    """State Pyomo's linear program in CVXPY, variables by name; UnsupportedError for whole numbers."""
     read = read_program(statement.native, statement.scaling, names=False)
     program = read.program
     if program.integral.any():

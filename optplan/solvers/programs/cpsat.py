@@ -75,12 +75,9 @@ class _Values(Protocol):
 
 
 def solve_program(program: Program, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION) -> ProgramOutcome:
-    """Solve a program with CP-SAT, with one worker, so that the same request gives the same answer.
-
-    The program is on the model's own scale: scaling is done here, to so many units in the end of a row, or its largest
-    term. The values keep the rows, the bound holds for the program. OPTIMAL is about the rounded one; the real gap is
-    that between the objective of the values and the bound. Raises UnsupportedError when a column has no bounds.
-    """
+    """Solve a program with CP-SAT, with one worker, so that the same request gives the same answer."""
+    # Scaling is done here, to so many units in the end of a row, or its largest term. The values keep the rows, the
+    # bound holds for the program; OPTIMAL is about the rounded one. Every column needs bounds.
     request.stopwatch.emit("cp-sat")
     count_units(program, resolution)  # raises with the names, which the other process does not get
     bare = replace(program, columns=(), rows=())
@@ -91,10 +88,7 @@ def solve_program(program: Program, request: SolveRequest, *, resolution: int = 
 def call_with_cp_sat(
     target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch
 ) -> OutcomeT | None:
-    """Call a function that uses CP-SAT in the process that is kept for it, and stop it once the stopwatch has expired.
-
-    As :func:`~optplan.solvers.engine_process.call_elsewhere`; raises MissingExtraError without OR-Tools.
-    """
+    """Call a function that uses CP-SAT in the process kept for it, as :func:`call_elsewhere` does."""
     if find_spec("ortools") is None:
         raise MissingExtraError("ortools", "cp-sat")
     return call_elsewhere(target, arguments, stopwatch, keep=True)
@@ -108,10 +102,7 @@ def run_cp_sat(
     stopwatch: Stopwatch,
     report: Report[ProgramOutcome] | None = None,
 ) -> ProgramOutcome:
-    """Solve a program with CP-SAT in this process, which has to be one of its own.
-
-    ``report`` is called with better incumbents and bounds as CP-SAT finds them; the stopwatch ends it.
-    """
+    """Solve a program with CP-SAT in this process, of its own; better incumbents and bounds are reported."""
     known = nothing_yet()
     runs: list[ProgramOutcome] = []
 
@@ -161,11 +152,7 @@ def solve_watched(
     stopwatch: Stopwatch,
     callback: cp_model.CpSolverSolutionCallback | None = None,
 ) -> str:
-    """Run CP-SAT, stop it once a stopwatch has expired, and hear signals meanwhile.
-
-    Model and callback are as CP-SAT's own ``solve`` takes them; it runs in a thread of its own. Returned is the name of
-    CP-SAT's status, OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN; any other one raises EngineError.
-    """
+    """Run CP-SAT in a thread, stop it once a stopwatch has expired, hear signals meanwhile; return its status."""
     wrong = model.validate()
     if wrong:
         raise EngineError(f"CP-SAT refuses the model: {wrong}")
@@ -253,10 +240,7 @@ class WholeRow:
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """A program of whole numbers: columns t from 0 to ``span``, which stand for x = start + unit t.
-
-    The objective in natural units is ``offset + value_unit * (cost t)``.
-    """
+    """A program of whole numbers t, 0 to ``span``, for x = start + unit t; value is offset + value_unit * (cost t)."""
 
     start: FloatArray
     unit: FloatArray
@@ -280,12 +264,7 @@ class Rounded:
 
 
 def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounded:
-    """Round coefficients down, or up; the ends of the rows stay.
-
-    ``resolution`` is the number of units that the end of a row, or its largest term, is divided into. Rounded down, the
-    program lets pass whatever the given one does, at no worse an objective; rounded ``upwards``, it lets pass nothing
-    else.
-    """
+    """Round coefficients, in units of a row's end, down: nothing is kept out; ``upwards``: nothing else is let in."""
     start, unit, span = count_units(program, resolution)
     matrix, rows = program.matrix, []
     steps = unit * (span > 0.0)  # a column that is fixed adds nothing, however large its coefficients
@@ -317,10 +296,7 @@ def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounde
 
 
 def count_units(program: Program, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (N,) where columns start, their units, and how many units there are.
-
-    Raises UnsupportedError, with the name, when a column has not both bounds.
-    """
+    """Return (N,) where columns start, their units, and how many; UnsupportedError where a bound is missing."""
     whole = program.integral
     lower, upper = program.tighten()
     lower = np.where(whole, np.ceil(lower - _SAME), lower)

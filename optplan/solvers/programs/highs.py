@@ -57,10 +57,7 @@ _ENDINGS = {
 
 
 def solve_program(program: Program, request: SolveRequest, *, presolve: bool = True) -> ProgramOutcome:
-    """Solve a program with HiGHS in one thread, so that the same request gives the same answer.
-
-    HiGHS prepares the model unless ``presolve`` is False.
-    """
+    """Solve a program with HiGHS in one thread, so that the same request gives the same answer."""
     request.stopwatch.emit("highs")
     bare = replace(program, columns=(), rows=())
     settings = (bare, request.gap, request.seed, presolve)
@@ -76,10 +73,7 @@ def run_highs(
     stopwatch: Stopwatch,
     report: Report[ProgramOutcome] | None = None,
 ) -> ProgramOutcome:
-    """Solve a program with HiGHS in this process.
-
-    ``report`` is called with better incumbents and bounds as HiGHS finds them; the stopwatch ends it.
-    """
+    """Solve a program with HiGHS in this process; better incumbents and bounds are reported until time is up."""
     import highspy
 
     engine = start_engine(

@@ -77,10 +77,7 @@ class Program:
         )
 
     def soften(self, chosen: NDArray[np.bool_]) -> Program:
-        """Return the program of least violation: some rows may be missed at the cost of the amount, relatively.
-
-        A column for each end of each chosen row takes up what is missed; nothing else costs anything.
-        """
+        """Return the program of least relative violation of chosen rows, a column for each of their ends."""
         from scipy.sparse import csr_array, hstack
 
         over = np.flatnonzero(chosen & np.isfinite(self.row_upper))
@@ -180,11 +177,7 @@ class ReadModel:
 
 
 def read_program(native: Any, scaling: Scaling | None = None, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types
-    """Read the matrices of a Pyomo model that has one objective.
-
-    Without ``scaling`` they are in the model's own units; ``names`` of columns and rows take time. Raises
-    UnsupportedError when the model has no objective, several, or something that is not linear; with its name.
-    """
+    """Read the matrices of a Pyomo model with one linear objective, in its own units unless scaled."""
     import pyomo.environ as pyo
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 

@@ -172,11 +172,7 @@ def run_engine(
     *,
     presolve: bool = True,
 ) -> ProgramOutcome:
-    """Solve a Pyomo model as it is now.
-
-    The engine is ``highs``, or a name that Pyomo's ``SolverFactory`` knows; scaling, gap, seed and ``presolve`` are
-    HiGHS's alone. Raises UnsupportedError when the engine is not there, or does not take the model.
-    """
+    """Solve a Pyomo model as it is now, by ``highs`` or an engine of Pyomo's, which takes neither gap nor scaling."""
     if engine != HIGHS:
         return _run_other(native, engine, request)
     try:
@@ -238,11 +234,7 @@ def _read_number(side: Any) -> float | None:  # noqa: ANN401 - Pyomo has no type
 
 
 def find_violations(native: Any, snapshot: Snapshot, request: SolveRequest) -> dict[str, float] | None:  # noqa: ANN401
-    """Return by how much one's own constraints have to be missed at least, all together, for a model to have values.
-
-    The model is linear and infeasible. The amounts are by name, of the constraints that are missed; None where missing
-    them does not help either, or is not known.
-    """
+    """Return by how much one's own constraints are missed at least, by name; None where that does not help."""
     read = read_program(native)
     own = np.array([snapshot.is_own(each) for each in read.constraints], dtype=np.bool_)
     if not own.any():

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optplan.speedup.cards.constants import Constants, load_constants
 from optplan.speedup.cards.layouts import Layout, list_layouts
-from optplan.speedup.cards.records import Cluster, ModelCard
+from optplan.speedup.cards.records import Cluster, Constants, ModelCard, load_constants
 from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
 
 #: Between which widths, parameters, GPUs a node and bytes a second of a GPU's network step times were compared with
@@ -34,11 +33,7 @@ class StepEstimate(NamedTuple):
 
 
 def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
-    """Return for each width its fastest layout; None where none fits the memory.
-
-    Of layouts that take the same time the first of the list counts. With a critical batch, each width has the batch of
-    the most progress a second, the card's or larger.
-    """
+    """Return for each width its fastest layout, at the best batch; None where none fits the memory."""
     return [_find_best_batch(card, cluster, gpus) for gpus in widths]
 
 
@@ -68,11 +63,8 @@ def _find_best_batch(card: ModelCard, cluster: Cluster, gpus: int) -> StepEstima
 
 
 def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:
-    """Return how wrong the speedup from one width to another may be, in 9 of 10 cases, as curves state it.
-
-    From half to twice the reference width it grows with the root of the doublings, and no further among the widths that
-    were compared with measured ones; it does outside them. Everything that :func:`list_doubts` names adds to it.
-    """
+    """Return how wrong the speedup between two widths may be, in 9 of 10 cases, as curves state it."""
+    # Up to a doubling it grows with the root of the doublings; beyond the widths that were compared, and by each doubt.
     if gpus == reference:
         return 0.0
     constants = load_constants()

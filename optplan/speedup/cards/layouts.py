@@ -64,12 +64,9 @@ def stack_layouts(layouts: list[Layout]) -> Layouts:
 
 
 def list_layouts(card: ModelCard, cluster: Cluster, gpus: int) -> Layouts:
-    """Return the layouts of a step on that many GPUs, whether or not they fit the memory.
-
-    Tensor parallelism divides a node and the hidden size, a pipeline's stage has a layer at least, and a data-parallel
-    group a sequence. Micro batches are powers of two, and all that a group has. Full sharding goes with data
-    parallelism alone.
-    """
+    """Return the layouts of a step on that many GPUs, whether or not they fit the memory."""
+    # Tensor groups divide a node and the hidden size; stages have a layer, data groups a sequence; micro batches are
+    # powers of two and the whole share; full sharding goes with data parallelism alone.
     choices = (False, True) if card.checkpointing is None else (card.checkpointing,)
     found = [
         Layout(data, tensor, pipeline, micro_batch, shard, again)

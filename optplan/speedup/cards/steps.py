@@ -29,9 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.cards.constants import Constants
 from optplan.speedup.cards.layouts import FULLY_SHARDED, OPTIMIZER_SHARDED, REPLICATED, Layouts
-from optplan.speedup.cards.records import Cluster, ModelCard
+from optplan.speedup.cards.records import Cluster, Constants, ModelCard
 
 #: Bytes of a 16-bit and of an fp32 number.
 _HALF, _FULL = 2.0, 4.0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.instances.files import read_instance
+from optplan.profiling.allreduce_data import AllreduceData, format_csv
 from optplan.profiling.allreduce_tables import read_measurements
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ TABLE = """\
     33554432       8388608     float     sum      -1    14059    2.39    2.39      0    14100    2.38    2.38      0
 """
 
+#: Those of the page on bandwidth.
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "all-reduces.csv"
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,13 +34,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def made_up(run: Runner, folder: Path) -> Path:
+def made_up(folder: Path) -> Path:
     """Return synthetic measurements on two ranks."""
     path = folder / "made-up.csv"
-    if not path.exists():
-        told = run("measure", "allreduce", "--synthetic", "--ranks", "2", "--repeats", "1", "-o", path)
-        assert told.code == 0, told.err
-        assert "168 SYNTHETIC all-reduces, fingerprint" in told.out  # 28 sizes, 3 types in 2 regions
+    rows = tuple(row for row in read_measurements(EXAMPLE).rows if row.ranks == 2)
+    path.write_text(format_csv(AllreduceData(rows)), encoding="utf-8")
     return path
 
 

@@ -158,9 +158,6 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
         (("--ranks", "1"), "--ranks: got [1]; list whole numbers from 2 on, each once"),
         (("--most-bytes", "16Mb"), "--most-bytes: '16Mb' has no known unit of size"),
         (("--most-bytes", "3B"), "sizes: no power of two from 4 to 3 bytes"),
-        (("--seed", "3"), "--seed: goes with --synthetic; nothing that is measured is drawn"),
-        (("--synthetic", "--backend", "nccl"), "--backend: goes with what is measured; leave it out, or --synthetic"),
-        (("--synthetic", "--vm-type", "p9"), "--vm-type: table 2 has no 'p9'"),
         (("--time-limit", "10"), "--time-limit: '10' has no known unit of time"),
     ],
 )

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.speedup.cards.constants import load_constants
 from optplan.speedup.cards.estimate import StepEstimate, estimate_steps, find_error, list_doubts
 from optplan.speedup.cards.layouts import FULLY_SHARDED, OPTIMIZER_SHARDED, REPLICATED, Layout, list_layouts
-from optplan.speedup.cards.records import Accelerator, Cluster, ModelCard, make_cluster
+from optplan.speedup.cards.records import Accelerator, Cluster, ModelCard, load_constants, make_cluster
 
 WIDTHS = [8, 16, 32, 64, 128, 256]
 H100 = make_cluster("h100")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from optplan.speedup.cards.constants import CONSTANTS, load_constants
+from optplan.speedup.cards.records import CONSTANTS, load_constants
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -52,10 +52,7 @@ class Spot(FrozenModel):
     restart_billed: bool = True  # whether GPUs are held, paid and exposed during the restart
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the factors (K,) by which interruptions stretch a job's time, and that for which it holds its GPUs.
-
-        Both are infinite where the job never finishes.
-        """
+        """Return the factors (K,) of a job's time and of holding its GPUs; infinite where it never finishes."""
         per_hour = self.interruptions_per_gpu_hour * widths
         restart_h, lost_h = self.restart_s / SECONDS_PER_HOUR, self.lost_work_s / SECONDS_PER_HOUR
         load = per_hour * (lost_h + (restart_h if self.restart_billed else 0.0))

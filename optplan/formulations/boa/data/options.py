@@ -126,14 +126,11 @@ def is_concave(widths: IntArray, table: FloatArray) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The K pairs of GPU type and width that jobs of one class may hold, type by type, widths increasing.
+    """The K pairs of GPU type and width that jobs of a class may hold, by type (``group``, of F), widths increasing."""
 
-    ``group`` (K,) is a pair's position in ``gpu_types``, the F types that the class can run on; ``paid`` are GPUs, more
-    than held where jobs share no nodes, and ``price`` what one counts in the budget. Interruptions are not in
-    ``speeds``, (E, K) or (1, K), but stretch the time by ``wall``, and that for which GPUs are held by ``held``.
-    ``pause_h`` is what coming to hold the pair takes, ``change_h`` (F, K) what it takes more from another type; zero
-    without rescaling.
-    """
+    # ``paid`` GPUs are more than held where jobs share no nodes. Interruptions are not in ``speeds``, (E, K) or (1, K),
+    # but stretch the time by ``wall``, and holding by ``held``. ``change_h`` (F, K) is on top of ``pause_h``, from
+    # other types.
 
     gpu_types: tuple[str, ...]
     group: IntArray

@@ -10,13 +10,9 @@ from optplan.units import Amount, BudgetUnit
 
 
 def relax(instance: BoaInstance, jobs: Mapping[str, float], *, pauses: bool) -> BoaInstance:
-    """Return the instance of so many jobs by class an hour, so that time-average GPUs are the GPU-hours of them all.
-
-    Nothing limits a policy: a budget that counts every GPU as one is there for its unit. Rules of widths, whole nodes,
-    interruptions and weights are dropped, as each only adds to what jobs take; of formulas, widths up to the widest
-    allowed one are known. Without ``pauses`` starts and changes take no time. A change of type takes what the shortest
-    one to that type takes, as a policy may go by a third type.
-    """
+    """Return the instance of so many jobs an hour in which nothing limits a policy but the GPU-hours of them all."""
+    # Rules of widths, whole nodes, interruptions and weights only add to what jobs take. A change of type takes what
+    # the shortest one to that type takes, as a policy may go by a third type.
     return instance.replace(
         classes={
             name: job_class.replace(

@@ -13,10 +13,7 @@ from optplan.solvers.limits import is_lost
 
 
 def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
-    """Return what multipliers of the limits prove, in the order of ``instance.limit_names`` and whoever found them.
-
-    Where rounding leaves nothing of that, zeros take their place.
-    """
+    """Return what multipliers in the order of ``instance.limit_names`` prove; zeros where rounding leaves nothing."""
     return certify_bound(instance, bound_at(instance, np.array(multipliers)), *multipliers)
 
 

@@ -118,10 +118,7 @@ def find_prices(
 
 
 def find_horizon_s(courses: Sequence[Course], arrive_s: FloatArray, gpus: int) -> float:
-    """Return until when jobs may have to be worked off, at the fewest GPU-seconds each, with some room.
-
-    Prices are nothing from then on; where a schedule takes longer, the bound is only lower.
-    """
+    """Return until when jobs may have to be worked off, with some room; beyond, prices are nothing."""
     last_s, backlog, order = 0.0, 0.0, np.argsort(arrive_s, kind="stable")
     work, fastest_s = np.zeros(arrive_s.size), max(float(each.fastest_s.sum()) for each in courses)
     for each in courses:

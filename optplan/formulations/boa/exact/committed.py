@@ -63,10 +63,7 @@ def refuse_uncommitted(instance: BoaInstance) -> str:
 
 
 def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Find good whole widths and the best number of committed GPUs for them, within a bill.
-
-    Optimal only where the optimum at the least prices keeps the budget; else with that one's bound and certificates.
-    """
+    """Find good whole widths and the best number of committed GPUs within a bill, with the bound at least prices."""
     plain = describe(instance).features <= {"gpu-types", "whole-nodes", "commitments"}
     base = (solve_layered_paths if plain else solve_linked_paths)(instance, request)
     if base.solution is None or base.objective is None:

@@ -29,12 +29,9 @@ _NEXT_TO_NOTHING = 5e-10
 
 @dataclass(frozen=True, eq=False)
 class OptionCosts:
-    """What an hour of one job an hour costs on each option of its class.
+    """What an hour of one job an hour costs on each option (K,): objective, GPUs paid, limits, due dates."""
 
-    ``seconds`` (K,) in the objective; ``gpus`` (K,) of the option's type that are paid for; ``counts`` (B, K), what one
-    of these counts in the budget and in each quota; ``due`` (D, K), seconds of each due date, zero where it is another
-    class's.
-    """
+    # ``counts`` (B, K) is what one of the ``gpus`` counts in the budget and in each quota; ``due`` is (D, K).
 
     seconds: FloatArray
     gpus: FloatArray
@@ -81,10 +78,7 @@ def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
 
 
 def cost_steps(instance: BoaInstance) -> list[PathCosts]:
-    """Return what each step of a path through each class's epochs costs, whole widths on all types.
-
-    The amounts of limits are not looked at. Without rescaling (problem whole) entering costs nothing.
-    """
+    """Return what each step of a path through each class's epochs costs, whatever the amounts of limits."""
     return [_cost_class(instance, name) for name in instance.classes]
 
 
@@ -130,11 +124,7 @@ def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
 
 
 def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:
-    """Return by class the least of ``value_weight`` times its part of the objective plus weighted consumptions.
-
-    ``multipliers`` (L,) are the weights of the consumptions; the amounts of limits are not looked at. ``value_weight``
-    0 asks what plans need at least.
-    """
+    """Return by class the least of ``value_weight`` times its objective plus consumptions weighted by (L,)."""
     if instance.problem is Problem.CONTINUOUS:
         return {name: _find_least_apart(instance, name, multipliers, value_weight) for name in instance.classes}
     least = {}
@@ -145,11 +135,8 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
 
 
 def list_amounts(instance: BoaInstance, limits: FloatArray | None = None) -> FloatArray:
-    """Return the amounts (L,) of limits, the instance's own or others, that solvers keep: of nothing next to nothing.
-
-    So multipliers exist that say what its type is worth. No pure plan can use it, and of mixed ones such a share of the
-    jobs that :func:`~optplan.formulations.boa.exact.feasibility.clear_mixture` takes it out again.
-    """
+    """Return the amounts (L,) of limits, the instance's own or others, as solvers keep them: nothing is tiny."""
+    # So multipliers say what a type of none is worth; mixed plans' share of it is taken out again by ``clear_mixture``.
     amounts = np.array(list(instance.limits.values()) if limits is None else limits, dtype=np.float64)
     for gpu_type in instance.quotas:
         place = instance.limit_names.index(f"{QUOTA}{gpu_type}")

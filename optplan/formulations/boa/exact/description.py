@@ -54,11 +54,7 @@ def in_order(solve: Solve) -> Solve:
 
 
 def put_in_order(instance: BoaInstance) -> BoaInstance:
-    """Return the instance with classes and types in the order of their names; itself with one type, or whole widths.
-
-    Where choices are equally good, solvers take the first: so that is the same one in whatever order a file lists them,
-    as the hash of its content is.
-    """
+    """Return the instance with classes and types by name, so that of equal choices the same one comes first."""
     if len(instance.gpu_types) == 1 or instance.problem is not Problem.CONTINUOUS:
         return instance
     fields = {name: getattr(instance, name) for name in type(instance).model_fields}

@@ -59,11 +59,7 @@ if TYPE_CHECKING:
 
 @in_order
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve exactly: the problems with whole widths, and that with real ones of tables.
-
-    With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
-    shadow prices of the mixed problem.
-    """
+    """Solve exactly, with certificates and one-sided shadow prices of the mixed problem."""
     budget, graphs = instance.budget_amount(), state_graphs(instance)
     if instance.is_mixed:
         return _solve_mixed(instance, request, graphs, budget)
@@ -141,11 +137,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
 
 
 def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontier:
-    """Compute the whole frontier of mixed plans, of any problem but closed forms.
-
-    Budget, policy and the limit on the GPUs at once are ignored. With quotas, or types that cost to leave, points that
-    are not known when the stopwatch has expired are left out.
-    """
+    """Compute the whole frontier of mixed plans, of any problem but closed forms, as far as time allows."""
     if not describe(instance).features <= {"gpu-types", "whole-nodes", "most-gpus"}:
         from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 

@@ -62,10 +62,7 @@ def _favour(instance: BoaInstance, graph: PathCosts) -> FloatArray:
 
 
 def share_out(sizes: FloatArray, own: AuditedClass) -> FloatArray:
-    """Return (S,) how many jobs of some sizes (n,) stand for each size that is told apart.
-
-    Raises a RefutedError where these do not ascend, or a job is smaller or larger than all of them.
-    """
+    """Return (S,) how many jobs of sizes (n,) stand for each size that is told apart; a RefutedError if they cannot."""
     if (np.diff(own.sizes) <= 0.0).any():
         raise RefutedError("sizes must ascend")
     if not (own.sizes[0] <= sizes.min() and sizes.max() <= own.sizes[-1]):

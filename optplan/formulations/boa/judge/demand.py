@@ -31,10 +31,7 @@ _AT_ONCE = 64
 
 
 def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str]) -> dict[str, float]:
-    """Compute figures of GPUs in use at once from the widths: those told of every plan, and some named besides.
-
-    Names are such as ``over_200`` or ``steady_over_200.t4``; figures that do not exist are absent.
-    """
+    """Compute GPUs in use at once: all usual figures and those named, such as ``steady_over_200.t4``, if they exist."""
     found: dict[str, float] = {}
     stays = list_stays(instance, solution)
     crowds: dict[tuple[str, bool], Crowd] = {}

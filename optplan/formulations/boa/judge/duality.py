@@ -29,12 +29,8 @@ Weigh: TypeAlias = Callable[[str, FloatArray], FloatArray]
 
 @keep_latest
 def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathCosts]:
-    """Compute what each step of a class's path costs, from Lemma 4.8, class by class.
-
-    Values are seconds of (weighted) mean completion time, consumption is in the units of ``instance.limit_names``;
-    without rescaling entering costs nothing. Each of ``weigh`` adds a limit behind the others: mean numbers of jobs
-    that hold GPUs, weighted by class and GPUs.
-    """
+    """Compute what each step of a class's path costs, from Lemma 4.8: seconds of value, and units of each limit."""
+    # Each of ``weigh`` adds a limit behind the others: mean numbers of jobs that hold GPUs, weighted by class and GPUs.
     return [_path_costs(instance, name, weigh) for name in instance.classes]
 
 
@@ -149,11 +145,8 @@ def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
 
 
 def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None) -> float:
-    """Re-derive the Lagrangian bound: sum of best paths at the multipliers, less multipliers times limits.
-
-    Multipliers are in seconds per unit of the limit. It bounds every plan within the limits, of a pure instance without
-    floors mixed plans included.
-    """
+    """Re-derive the Lagrangian bound: best paths at the multipliers (seconds a unit), less multipliers times limits."""
+    # It bounds every plan within the limits, of a pure instance without floors mixed plans included.
     weights = np.array([multipliers[limit] for limit in instance.limit_names])
     priced = sum(multipliers[limit] * amount for limit, amount in instance.whole_limits.items())
     return sum(least_weighted(instance, weights, stopwatch=stopwatch).values()) - priced
@@ -162,10 +155,7 @@ def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: 
 def least_weighted(
     instance: BoaInstance, weights: FloatArray, *, value: float = 1.0, stopwatch: Stopwatch | None = None
 ) -> dict[str, float]:
-    """Return by class the least of ``value`` times its part of the objective plus weighted consumptions (weights (L,)).
-
-    The amounts of limits are not looked at; ``value`` 0 asks what plans need at least.
-    """
+    """Return by class the least of ``value`` times its objective plus weighted consumptions, weights (L,)."""
     watch, least = stopwatch or Stopwatch(), {}
     paths = {} if instance.problem is Problem.CONTINUOUS else {costs.name: costs for costs in path_costs(instance)}
     for name in instance.classes:
@@ -202,10 +192,7 @@ def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, val
 
 
 def list_proofs(instance: BoaInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything: only whole, pure plans can be listed.
-
-    A tree of one part, which lists nothing, holds for mixed plans as well: it says what a limit at once adds.
-    """
+    """Return the kinds of certificate that prove anything: a tree, but of one part, is of whole, pure plans."""
     if instance.problem is Problem.CONTINUOUS:
         return frozenset({BoundProof.LAGRANGIAN})
     if instance.policy is Policy.MIXED:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,29 @@ from optplan.formulations.boa.judge.following import (
     real_range,
     types_along,
 )
+from optplan.formulations.boa.laws.bands import apply_speeds, find_bands, list_pairs
 from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
+
+
+def judge_truth(
+    instance: BoaInstance, solution: BoaSolution, shifts: Mapping[str, Mapping[str, float]]
+) -> Evaluation | None:
+    """Evaluate decisions in a truth, NaN where its shifts are not of the bands; None where widths are real."""
+    if instance.problem is Problem.CONTINUOUS:
+        return None
+    pairs = {(name, gpu_type) for name, by_type in shifts.items() for gpu_type in by_type}
+    if pairs != set(list_pairs(instance)):
+        return Evaluation(float("nan"), {}, {}, ())
+    spread = {}
+    for name, by_type in shifts.items():
+        options = instance.options(name)
+        shift = np.array([by_type.get(gpu_type, 0.0) for gpu_type in options.gpu_types])
+        spread[name] = find_bands(instance)[name].spread(shift[options.group])
+    return evaluate(apply_speeds(instance, spread), solution)
+
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = JUDGE_TOLERANCE
@@ -175,11 +194,9 @@ def _measure_bill(instance: BoaInstance, solution: BoaSolution) -> dict[str, flo
 def _wait_for_nodes(
     instance: BoaInstance, branch: Branch, times: EpochTimes
 ) -> Iterator[tuple[float, list[tuple[str, float]]]]:
-    """Yield the hours of each wait for nodes in a job, and the GPUs paid meanwhile, by type: the old and the new ones.
-
-    It is the most that can be: every GPU that the job comes to hold is one of a new node, and it does nothing until all
-    are there. So many new ones on nodes of g fill ceil(new / g) of them, however full others are.
-    """
+    """Yield the hours of each wait for nodes in a job, and the GPUs paid meanwhile, by type: the old and the new."""
+    # The most that can be: every GPU that the job comes to hold is one of a new node, so many of g GPUs fill ceil(new /
+    # g).
     types = types_along(instance, branch).tolist()
     for epoch in np.flatnonzero(times.change).tolist():
         kind = instance.gpu_types[types[epoch]]
@@ -277,11 +294,7 @@ def _check_widths(instance: BoaInstance, name: str, index: str, branch: Branch) 
 
 
 def _takes_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
-    """Whether a solution may name widths between whole ones.
-
-    With one type, a real width of a table stands for two fractions of the jobs. With several, and with interruptions,
-    fractions are branches of their own; only closed forms have real widths.
-    """
+    """Whether a solution may name widths between whole ones: of a table, two fractions of the jobs on the only type."""
     if instance.problem is not Problem.CONTINUOUS:
         return False
     return not instance.is_typed or has_real_widths(instance, name, gpu_type)
@@ -317,10 +330,7 @@ def _check_most(family: str, left: float, right: float, tolerance: float, messag
 
 @keep_latest
 def share_evidence(instance: BoaInstance, solution: BoaSolution | None) -> dict[str, float]:
-    """Return the shares of a plan's GPUs by where the speedups behind them come from; without a plan, of the load.
-
-    Of a class that has an assumed speed at any width which it may get, all GPUs rest on that: the plan weighed it.
-    """
+    """Return the shares of a plan's GPUs, or of the load, by what speedups rest on; any assumed one is for all."""
     found: dict[str, list[float]] = defaultdict(list)
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour

@@ -20,12 +20,9 @@ _SAME = 1e-12
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """What each epoch (E,) takes of a job that follows a branch.
+    """What each epoch (E,) takes of a job that follows a branch; interruptions stretch it by ``wall`` and ``held``."""
 
-    ``run_h`` and ``pause_h``, of coming to hold its GPUs, do not count interruptions: these stretch the time by
-    ``wall``, and that for which GPUs are held by ``held``. ``change`` says where the GPUs held become others, true in
-    the first epoch, and ``paid`` how many are paid for.
-    """
+    # ``change`` says where the GPUs held become others, true in the first epoch, and ``paid`` how many are paid for.
 
     run_h: FloatArray
     pause_h: FloatArray
@@ -94,11 +91,7 @@ def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTime
 
 
 def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type: str | None = None) -> FloatArray:
-    """Return the speed (E,) of a class in each epoch at that epoch's width (E,) of one GPU type, or of the only one.
-
-    In the continuous problem tables are read on their hull. Interruptions are not counted; where a width is not one of
-    the type, the entry has no meaning.
-    """
+    """Return a class's speed (E,) at each epoch's width (E,) of a type, without interruptions."""
     gpu_type = instance.only_gpu_type if gpu_type is None else gpu_type
     curve = instance.classes[name].speedup[gpu_type]
     if isinstance(curve, AmdahlSpeedup | PowerSpeedup):

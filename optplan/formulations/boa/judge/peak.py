@@ -125,11 +125,9 @@ def find_least_over(
 
 
 def find_largest_share(reach: float, mean: float, low: float, high: float) -> float:
-    """Return the largest average of min(1, e^(reach - W)) over W of a mean, within low and high times it.
-
-    The function is 1 up to ``reach`` and convex beyond, so two values are the worst: the largest, and as near to the
-    mean from below as it is still 1, or the least where that is further up.
-    """
+    """Return the largest average of min(1, e^(reach - W)) over W of a mean, within low and high times it."""
+    # 1 up to ``reach`` and convex beyond: the worst are the largest value, and one as near to the mean from below as it
+    # is still 1, or the least where that is further up.
     above, below = high * mean, max(low * mean, min(reach, mean))
     if below >= mean or above <= mean:
         return math.exp(min(0.0, reach - mean))

@@ -203,10 +203,7 @@ def drop_limit(every: list[PathCosts], limit: str) -> list[PathCosts]:
 
 
 def _walk(part: _Part, rows: list[FloatArray], numbers: Iterator[int]) -> None:
-    """Walk through the parts as they are listed and check that each is closed.
-
-    What is closed in a part within d divisions is marked by 1 + d, so that it is known when it has to be opened again.
-    """
+    """Walk through the parts as listed and check that each is closed, marked by 1 + the divisions it holds for."""
     waiting: list[tuple[tuple[int, int, int, int], int]] = []
     depth = 0
     while True:

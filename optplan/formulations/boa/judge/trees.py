@@ -29,11 +29,7 @@ RULE = "boa-branches"
 
 
 def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check what is said about all plans with whole widths; policy pure where plans are listed.
-
-    The rule is ``boa-branches``, or one that a module beside this one explains: ``boa-runs`` (``runs``) or ``boa-peak``
-    (``peak``). Anything may stand in the certificate; a RefutedError where it does not prove its bound.
-    """
+    """Check what is said of all whole plans by the rule ``boa-branches``, or by one of ``runs`` and ``peak``."""
     if certificate.rule == runs.RULE:
         runs.check_runs(instance, certificate, stopwatch)
         return

@@ -19,11 +19,8 @@ def formula_speed(curve: AmdahlSpeedup | PowerSpeedup, width: FloatArray) -> Flo
 def best_width(
     curve: AmdahlSpeedup | PowerSpeedup, wait: float, price: float, least: float, largest: float
 ) -> FloatArray:
-    """Return the width in [least, largest] with the least (wait + price k) / s(k), by epoch (E,), or () for all alike.
-
-    An hour costs ``wait`` and each of its GPUs ``price``, not both 0. The derivative vanishes where s'(k) (wait + price
-    k) = price s(k).
-    """
+    """Return the width in [least, largest] of the least (wait + price k) / s(k), by epoch (E,), or () for all alike."""
+    # The derivative vanishes where s'(k) (wait + price k) = price s(k).
     if price == 0.0:
         return np.array(largest)
     if wait == 0.0:

@@ -47,10 +47,7 @@ class Bill:
 
 @dataclass(frozen=True)
 class Tariff:
-    """Prices of a GPU type as shares of that on demand: of tranches, each for ``most`` GPUs, cheapest first, and spot.
-
-    ``shares`` (T, tranches) divide each tranche among ``terms``.
-    """
+    """Prices as shares of that on demand: tranches of ``most`` GPUs, cheapest first, divided among ``terms``; spot."""
 
     price: FloatArray
     most: FloatArray

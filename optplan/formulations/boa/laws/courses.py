@@ -20,11 +20,7 @@ _MOST_SIZES = 16
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What jobs (n,) of a class have before them: E epochs, in each K widths, some of which may come more than once.
-
-    Progress counts epochs of the largest of them, from 0 to E; where all epochs are alike there is one, which smaller
-    jobs begin in its midst.
-    """
+    """What jobs (n,) have before them: E epochs, in each K widths, some more than once; smaller jobs begin amidst."""
 
     name: str  #: Of the class.
     gpus: FloatArray  #: (E, K) Widths, ascending: the vertices of the hull of GPU-time and time.
@@ -43,10 +39,7 @@ class Course:
 def list_courses(
     instance: BoaInstance, jobs: Mapping[str, tuple[IntArray, FloatArray]], gpus: int, *, pauses: bool
 ) -> list[Course]:
-    """List the courses of jobs on a cluster of so many GPUs, given by class their places in a trace and their sizes.
-
-    Raises a UsageError where there are several types of GPU, and a DataError where a class needs more GPUs.
-    """
+    """List the courses of jobs, by class their places in a trace and their sizes, on a cluster of so many GPUs."""
     gpu_type = instance.only_gpu_type
     relaxed = relax(instance, {name: float(places.size) for name, (places, _) in jobs.items()}, pauses=pauses)
     courses = []

@@ -37,10 +37,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Stay:
-    """Stays (P,) of a class's jobs on ``gpus`` of a type, held or paid for, each as long as a phase of one width.
-
-    They begin so many hours after the job's arrival, and ``held`` is the share of them for which the GPUs are held.
-    """
+    """Stays (P,) of a class's jobs on ``gpus``, from hours after arrival, each a phase of a width, ``held`` in part."""
 
     job_class: str
     gpu_type: str
@@ -53,11 +50,9 @@ class Stay:
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Jobs in the cluster at H times of the day, by what they hold: (D,) ``cells`` of ``unit`` GPUs each.
+    """Jobs in the cluster at H times of the day, by what they hold: (D,) ``cells`` of ``unit`` GPUs each."""
 
-    (D,) ``repeat`` is the chance that a clump goes on, (H, D) ``jobs`` their mean number; (H,) cells are ``always`` in
-    use besides, and ``size`` is how many cells matter.
-    """
+    # ``repeat`` (D,) is the chance that a clump goes on; (H,) cells are ``always`` in use, and ``size`` of them matter.
 
     cells: FloatArray
     repeat: FloatArray
@@ -123,10 +118,7 @@ def read_chances(crowd: Crowd, chances: FloatArray) -> Demand:
 
 
 def name_figures(instance: BoaInstance, over: Sequence[float] = ()) -> list[tuple[str, str, bool, str]]:
-    """Name the figures that are told of a plan, and those of numbers of GPUs: name, figure, whether steady, type.
-
-    GPUs in use are whole: more than 9.1 of them are more than 9, and a name has no point but that before a type.
-    """
+    """Name the figures told of a plan and of GPUs ``over`` which it may be: name, figure, whether steady, type."""
     limits = [*over, *([] if instance.most_gpus is None else [instance.most_gpus.gpus])]
     figures = [*FIGURES, *(f"over_{math.floor(gpus)}" for gpus in limits)]
     types = ["", *(instance.gpu_types if len(instance.gpu_types) > 1 else ())]
@@ -159,11 +151,7 @@ def has_patterns(instance: BoaInstance) -> bool:
 
 
 def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool, of: Crowd | None = None) -> Crowd:
-    """Count the jobs that hold so many GPUs, at each hour of the day or, where arrivals are steady, at any time.
-
-    A class without a pattern arrives steadily; ``steady`` leaves all patterns out. Where the stays are some ``of`` a
-    crowd, no more cells matter than of that.
-    """
+    """Count the jobs that hold so many GPUs by hour of the day or, steady, at any time; cells as ``of`` a crowd."""
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
     gpus, held, lasts_h = (

@@ -200,12 +200,9 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
 
 
 def state_convex_model(instance: BoaInstance) -> ConvexStatement | None:
-    """State the continuous problem; None of the problems with whole widths, which are linear.
-
-    Variables ``y``, ``p`` are the shares of the jobs of each (class, epoch) at points and on curves; expressions ``U``
-    and ``Z`` are the GPU-time and the time per unit of work on the curves, ``gpus`` the time-average GPUs of each
-    (class, epoch), and ``mean_jct_s`` the objective in seconds.
-    """
+    """State the continuous problem; None of the problems with whole widths, which are linear."""
+    # ``y``, ``p`` are the shares of jobs at points and on curves, ``U``, ``Z`` GPU-time and time per unit of work
+    # there.
     if instance.problem is not Problem.CONTINUOUS:
         return None
     pieces = collect_pieces(instance)
@@ -213,11 +210,7 @@ def state_convex_model(instance: BoaInstance) -> ConvexStatement | None:
 
 
 def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, Callable[[], Division]]:
-    """State the program within limits (L,), divided so that these and the objective are about one.
-
-    The first constraint is that of the limits, the second that all jobs are divided. With the statement comes what
-    reads the division that the variables stand for.
-    """
+    """State the program, scaled to about one: limits first, then that all jobs are divided; and what reads it."""
     import cvxpy as cp
 
     from optplan.solvers.programs.convex import ConvexStatement

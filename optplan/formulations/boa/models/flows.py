@@ -37,11 +37,7 @@ Strand: TypeAlias = tuple[float, list[int]]
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """What flows through a graph.
-
-    ``at`` (E, K) is the share at each node, ``stay`` (E - 1, K) that which stays at it from one layer to the next, and
-    ``enter`` (E - 1, F, K) that which comes to it from other nodes, by the ``group`` (K,) that it leaves.
-    """
+    """What flows through a graph: (E, K) at nodes, (E - 1, K) staying, (E - 1, F, K) entering by the old group."""
 
     at: FloatArray
     stay: FloatArray
@@ -58,10 +54,7 @@ class Flow:
 
 
 def list_strands(flow: Flow) -> list[Strand]:
-    """Take a flow apart into paths, layer by layer: what stays stays, and the rest goes on by the group that it leaves.
-
-    Shares below a relative 1e-9 are taken for rounding noise.
-    """
+    """Take a flow apart into paths, layer by layer; shares below a relative 1e-9 are taken for rounding noise."""
     strands = [(float(share), [int(node)]) for node, share in enumerate(flow.at[0]) if share > _NO_FLOW]
     for stay, enter in zip(flow.stay, flow.enter, strict=True):
         room = stay.copy()
@@ -113,11 +106,8 @@ def mix_strands(costs: Sequence[PathCosts], strands: Sequence[Sequence[Strand]])
 def mix_within(
     instance: BoaInstance, costs: Sequence[PathCosts], strands: Sequence[Sequence[Strand]]
 ) -> Mixture | None:
-    """Return the best mixture within the limits of paths, and of those that take least of a limit; None without any.
-
-    Near the least budget what an engine's tolerance takes beyond it may be worth far more than rounding. This linear
-    program is small, and its basis is computed anew: it has one path per graph and one more per limit.
-    """
+    """Return the best mixture of these paths, and those of least consumption, within the limits; None without any."""
+    # Near the least budget an engine's tolerance may be worth more than rounding: this small basis is computed anew.
     least = [
         [
             (0.0, least_path(*each, graph.group)[1].tolist())

@@ -46,11 +46,7 @@ _MANY_CELLS = 2_000
 
 
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve the declarative model, for mixed plans a linear program, with HiGHS.
-
-    The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers. When time
-    runs out before HiGHS has the model, there is no plan, and the bound is that of limits which are no object.
-    """
+    """Solve the declarative model with HiGHS; its word bounds pure plans, its multipliers prove mixed ones."""
     return _solve_model(instance, request, in_cp_sat=False)
 
 
@@ -174,10 +170,7 @@ _SAME = 1.0 - 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What an engine found: its outcome, with the bound in seconds, and the paths of each class, None without any.
-
-    ``multipliers`` (L,) are the dual values of the limits of a linear program, in seconds per unit; None of others.
-    """
+    """What an engine found: its outcome in seconds, paths by class, and a linear program's dual values (L,)."""
 
     outcome: ProgramOutcome
     choice: Sequence[Sequence[Strand]] | None = None
@@ -256,11 +249,7 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
 
 
 def _list_prices(instance: BoaInstance, multipliers: FloatArray | None, plan: Mixture) -> dict[str, ShadowPrice]:
-    """Return the engine's multipliers where they are slopes on both sides.
-
-    Of a limit that is not used up the slope is zero. The others have one slope when the vertex is not degenerate: when
-    there is one path more than classes for each of them. A limit of nothing has but one side.
-    """
+    """Return the engine's multipliers where they are slopes on both sides: at a vertex that is not degenerate."""
     if multipliers is None:
         return {}
     amounts = np.array(list(raise_to_least(instance).limits.values()))

@@ -8,21 +8,19 @@ cost fits. Where the printed text leaves a choice, this is what is done:
   sum of theirs; the paper says "weighted average".
 - "Nearest integer on the hull" means the nearest vertex of the hull, ties to the smaller; cost is evaluated with the
   true tables.
+- Problem (1) is solved by sorting the hull's segments once for all budgets, which is what the convex program (6) finds.
 - The loop ends without a plan for a configuration when the running budget falls below the least that the glued problem
   needs; as printed it would not end.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
-from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import infeasible_answer, least_budget
@@ -33,9 +31,6 @@ from optplan.solvers.layered_graphs import path_totals
 from optplan.speedup import lower_left_hull
 from optplan.speedup.hulls import BoolArray
 
-if TYPE_CHECKING:
-    import cvxpy as cp
-
 #: Number of sampled glue configurations (Algorithm 1, line 2).
 SAMPLES = 50
 #: Factor by which the running budget shrinks (Algorithm 1, line 20).
@@ -44,11 +39,7 @@ STEP = 0.99
 
 @dataclass(frozen=True)
 class SuperEpochs:
-    """The glued problem (1), (N, K) by super-epoch of any class and width; +inf where a class has fewer widths.
-
-    ``vertex`` marks the hull, ``first`` is each class's first row, with N at the end, ``glue`` its epochs a
-    super-epoch.
-    """
+    """The glued problem (1), (N, K) by super-epoch of any class and width; +inf where a class has fewer widths."""
 
     value: FloatArray
     consumption: FloatArray
@@ -66,14 +57,6 @@ def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[Boa
     return run_algorithm1(instance, request, sort_segments)
 
 
-def solve_algorithm1_cvxpy(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration."""
-    import cvxpy
-
-    answer = run_algorithm1(instance, request, compile_program)
-    return replace(answer, engine="cvxpy", engine_version=cvxpy.__version__)
-
-
 def run_algorithm1(
     instance: BoaInstance,
     request: SolveRequest,
@@ -82,11 +65,7 @@ def run_algorithm1(
     samples: int = SAMPLES,
     step: float = STEP,
 ) -> Answer[BoaSolution]:
-    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem.
-
-    A configuration that the time limit interrupts between two inner solves gives nothing; unknown when none gave a
-    plan.
-    """
+    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem."""
     costs, budget = cost_steps(instance), instance.budget_amount()
     total, parts = least_budget(instance)
     if total > budget * (1 + TOLERANCE):
@@ -163,72 +142,10 @@ def sort_segments(epochs: SuperEpochs) -> InnerSolver:
     return solve
 
 
-def compile_program(epochs: SuperEpochs) -> InnerSolver:
-    """State the glued problem as the convex program (6): values within range, consumption above the hull's segments."""
-    import cvxpy as cp
-    import scipy.sparse as sp
-
-    rows, columns = np.nonzero(epochs.vertex)
-    order = np.lexsort((epochs.consumption[rows, columns], rows))
-    rows, columns = rows[order], columns[order]
-    v, c = epochs.value[rows, columns], epochs.consumption[rows, columns]
-    number = len(epochs.value)
-    is_first = np.diff(rows, prepend=-1) > 0
-    dearest, least_use = v[is_first], c[is_first]
-    cheapest = v[np.append(is_first[1:], True)]
-    inside = np.flatnonzero(~is_first) - 1
-    slope = (c[inside + 1] - c[inside]) / (v[inside + 1] - v[inside])
-    # GPU use above the least one of the row, on the line through two neighbouring vertices: slope * (value - anchor).
-    anchor = v[inside] - (c[inside] - least_use[rows[inside]]) / slope
-    pick = sp.csr_array((np.ones(inside.size), (np.arange(inside.size), rows[inside])), shape=(inside.size, number))
-    scale_v, scale_c = dearest.sum(), least_use.sum()
-    value, extra = cp.Variable(number), cp.Variable(number, nonneg=True)
-    room = cp.Parameter(nonneg=True)
-    constraints = [value >= cheapest / scale_v, value <= dearest / scale_v, cp.sum(extra) <= room]
-    if inside.size:
-        steep = slope * scale_v / scale_c
-        constraints.append(pick @ extra >= cp.multiply(steep, pick @ value - anchor / scale_v))
-    program = cp.Problem(cp.Minimize(cp.sum(value)), constraints)
-
-    def solve(budget: float) -> FloatArray | None:
-        if budget < scale_c * (1 - TOLERANCE):
-            return None
-        if budget <= scale_c * (1 + TOLERANCE):  # nothing to decide, and no interior for an interior-point method
-            return np.column_stack((dearest, least_use))
-        room.value = budget / scale_c - 1.0
-        _run_program(program)
-        point = np.clip(value.value * scale_v, cheapest, dearest)
-        # Where the budget leaves room, the program may give any consumption above the hull; the hull's own is meant.
-        use = least_use.copy()
-        np.maximum.at(use, rows[inside], least_use[rows[inside]] + slope * (point[rows[inside]] - anchor))
-        return np.column_stack((point, use))
-
-    return solve
-
-
-def _run_program(program: cp.Problem) -> None:
-    import cvxpy as cp
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions, which are rounded here anyway
-        try:
-            program.solve(solver=cp.CLARABEL)
-        except cp.error.SolverError as error:
-            message = f"CVXPY could not solve the glued problem ({error}); use solver published-algorithm1"
-            raise EngineError(message) from None
-    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        raise EngineError(
-            f"CVXPY calls the glued problem {program.status}, although the least budget does not exceed the budget"
-        )
-
-
 def _lower_running_budget(
     costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, step: float, stopwatch: Stopwatch
 ) -> tuple[tuple[float, list[IntArray]] | None, int, bool]:
-    """Try one glue configuration (lines 12 to 27): lower the running budget until the rounded widths keep the true one.
-
-    Returns value and widths, or None where that never happens, the inner solves, and whether it was tried to the end.
-    """
+    """Lower the running budget until rounded widths keep the true one (lines 12 to 27), if that is ever so."""
     running_budget, solves = budget, 0
     while not stopwatch.expired:
         point = solve(running_budget)

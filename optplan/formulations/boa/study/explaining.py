@@ -8,6 +8,7 @@ with nothing forced.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,14 +19,70 @@ from optplan.contracts.explanation import Alternative, Direction, ExplainedChoic
 from optplan.contracts.judgement import Evaluation
 from optplan.contracts.result import MEETING, Result, Status
 from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.data.options import Options
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.forced import ForcedPlans
-from optplan.formulations.boa.exact.paths import solve_costs
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
+from optplan.formulations.boa.exact.feasibility import state_runs
+from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs, write_columns
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.study.ranges import find_range
 from optplan.progress import Listener, Stopwatch
+from optplan.solvers.limits import ROUNDING
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.branch_price import BranchAndPrice
+from optplan.solvers.paths.closing import follow_plan
+from optplan.solvers.paths.families import NodeArray
+from optplan.solvers.paths.run_problem import RunProblem
+from optplan.solvers.paths.search import Effort, OutOfEffortError
+from optplan.solvers.paths.switching import LinkedGraphs
+
+
+class ForcedPlans:
+    """The best pure plans with options forbidden: branch and price under one mask after another, laid out once."""
+
+    # ``graphs`` add up what the search finds; ``unit`` is a value of the size of a plan's. Paths of earlier
+    # plans are the first columns; all columns that a search makes would slow the next one down.
+
+    def __init__(
+        self, instance: BoaInstance, problem: RunProblem, graphs: LinkedGraphs, unit: float, gap: float
+    ) -> None:
+        self._instance, self._problem, self._graphs = instance, problem, graphs
+        self._unit, self._gap = unit, gap
+        self._closed = np.array(problem.graphs.closed)
+        self._known: list[NodeArray] = []
+
+    @classmethod
+    def state(cls, instance: BoaInstance, unit: float, gap: float) -> ForcedPlans | None:
+        """State the problem; None where pure plans within several limits are not what is asked for, or it is large."""
+        costs, amounts = cost_steps(instance), list_amounts(instance)
+        if instance.policy is not Policy.PURE or (amounts.size == 1 and all(each.num_groups == 1 for each in costs)):
+            return None
+        problem = state_runs(instance, costs, amounts)
+        return None if problem is None else cls(instance, problem, LinkedGraphs.from_costs(costs, amounts), unit, gap)
+
+    def solve(self, name: str, kept: NDArray[np.bool_], stopwatch: Stopwatch) -> PathsAnswer | None:
+        """Find the best plan in which a class holds only some options (E, K); None where provably none does."""
+        graph, options = list(self._instance.classes).index(name), kept.shape[1]
+        closed = np.asarray(self._problem.graphs.closed)
+        closed[:] = self._closed
+        rows = slice(int(self._problem.starts[graph]), int(self._problem.starts[graph + 1]))
+        closed[rows, :options] |= ~kept
+        search = BranchAndPrice(self._problem, self._unit, self._gap, Effort(stopwatch), known=self._known)
+        stopped = False
+        try:
+            search.run(TUNING.most_parts)
+        except OutOfEffortError:
+            stopped = True
+        bound = max(0.0, search.bound)
+        if search.plan is None:  # only a search that ran to its end proves that there is no plan
+            return PathsAnswer(None, None, bound) if stopped or not math.isinf(bound) else None
+        self._known.append(search.plan)
+        paths = follow_plan(self._graphs, search.plan)
+        value = paths.total_value
+        # What is cut off at the plan's value is cut off a few roundings below it.
+        bound = value if value <= bound * (1.0 + 4.0 * ROUNDING) else bound
+        return PathsAnswer(write_columns(self._instance, paths.payload), value, bound)
+
 
 #: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
 _Kept = Mapping[str, NDArray[np.bool_]]

@@ -24,12 +24,7 @@ from optplan.units import Amount
 
 
 def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
-    """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
-
-    Budget, policy and the limit on the GPUs at once are ignored. With quotas, types that cost to leave, or closed
-    forms, points that are not known when the stopwatch has expired are left out; with closed forms at real widths
-    points are those of a convex program, to its accuracy, about 1e-8.
-    """
+    """Compute the whole frontier of mixed plans, whatever the budget, as far as time allows; breakpoints are pure."""
     if instance.commits:
         why = "a bill with committed GPUs is no sum over jobs, so its plans have no frontier to be computed at once"
         raise UnsupportedError(f"{why}; leave commitments out, or solve for one budget after the other")

@@ -52,10 +52,7 @@ def estimate_rounding(instance: BoaInstance, solution: BoaSolution) -> dict[str,
 
 
 def pack(counts: IntArray, node: int) -> IntArray:
-    """Return the nodes (S,) that remainders need, the largest first, each where it leaves least.
-
-    ``counts`` (S, node - 1) are how many remainders of 1, 2, ... GPUs there are in each case.
-    """
+    """Return the nodes (S,) that remainders need, largest first, each where it leaves least; counts (S, node - 1)."""
     left = np.zeros((len(counts), node), dtype=np.int64)  # nodes by GPUs that are free on them
     bins = np.zeros(len(counts), dtype=np.int64)
     for size in range(node - 1, 0, -1):

@@ -35,11 +35,7 @@ _GAP = 5e-3
 def find_range(
     instance: BoaInstance, result: Result[BoaSolution], *, time_limit_s: float | None = None
 ) -> AnswerRange | None:
-    """Return how an answer changes within the bands of speedups; None without a plan, or where all are exact.
-
-    None, too, where somebody interrupts: how far it is by then says nothing. ``time_limit_s`` is for all solves
-    together; without one the range is the same on every machine.
-    """
+    """Return how an answer changes within the bands of speedups; None without a plan, bands, or time in peace."""
     if result.solution is None or not find_bands(instance):
         return None
     if instance.floors or instance.bound_by_law:

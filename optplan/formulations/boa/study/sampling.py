@@ -84,11 +84,7 @@ class EstimateErrors(FrozenModel):
 
 
 def logged_errors(instance: BoaInstance, *, without: Collection[str] = ()) -> dict[str, dict[str, float]]:
-    """Return how wrong the rate and the sizes of each class may be, as the log says from which they come.
-
-    By class, then by kind (``arrival``, ``size``) but those in ``without``, as ``EstimateErrors(by_class=...)`` takes
-    it.
-    """
+    """Return how wrong each class's ``arrival`` and ``size`` may be, as the log says, for ``EstimateErrors``."""
     found: dict[str, dict[str, float]] = {}
     for name, job_class in instance.classes.items():
         if (logged := job_class.logged) is not None:

@@ -138,12 +138,9 @@ class RobustPlan:
 def solve_robust(
     instance: BoaInstance, errors: EstimateErrors, *, first: int, samples: int, seed: int, gap: float = 1e-6
 ) -> RobustPlan:
-    """Find a plan of least mean objective that keeps each limit on average, and hardly exceeds the budget in any truth.
-
-    Samples are those numbered from ``first`` on. A budget kept on average may be far exceeded in the one truth that
-    there is; so the best plans are found for the budget and for less and less of it, and taken is the best one that
-    uses at most 1.05 budgets in 19 of 20 samples. The evaluator has confirmed its mean objective, and its uses.
-    """
+    """Find a plan of least mean objective that keeps limits on average, and hardly exceeds the budget ever."""
+    # A budget kept on average may be far exceeded in the one truth that there is: plans of less and less of it are
+    # found, and taken is the best one that uses at most 1.05 budgets in 19 of 20 samples.
 
     def draw() -> Iterator[BoaInstance]:
         # Drawn again for each use: many samples of large tables are more than the memory of a laptop.

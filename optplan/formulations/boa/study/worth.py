@@ -73,10 +73,7 @@ def _find_above(instance: BoaInstance, graph: PathCosts, plan: BoaSolution, trie
 def _find_most(
     instance: BoaInstance, graph: PathCosts, plan: BoaSolution, tried: FloatArray, rates: FloatArray
 ) -> FloatArray:
-    """Return (S, M) the most that the plan's value of a class is above the reduced cost of one of its paths.
-
-    ``rates`` (S, E or 1, K) are by how much logarithms of costs of running grow from |t| = 0 to 1 on each of S sides.
-    """
+    """Return (S, M) the most that the plan's value of a class is above the reduced cost of a path, on S sides."""
     options, layers = instance.options(graph.name), np.arange(len(graph.run_value))
     run = graph.run_value + np.tensordot(tried, graph.run_consumption, axes=1)  # (M, E, K)
     enter = graph.enter_value + np.tensordot(tried, graph.enter_consumption, axes=1)  # (M, F, E, K)
@@ -91,10 +88,7 @@ def _find_most(
 
 
 def _find_largest(own: FloatArray, own_rate: FloatArray, run: FloatArray, rate: FloatArray) -> FloatArray:
-    """Return (S, M, E, K) the most over 0 <= u <= 1 of own exp(own_rate u) - run exp(rate u).
-
-    ``own`` (E,), ``own_rate`` (S, E), ``run`` (M, E, K) and ``rate`` (S, E, K).
-    """
+    """Return (S, M, E, K) the most over 0 <= u <= 1 of own exp(own_rate u) - run exp(rate u)."""
     own, own_rate, rate = own[:, None], own_rate[:, None, :, None], rate[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         turn = np.log(rate * run / (own_rate * own)) / (own_rate - rate)

@@ -109,11 +109,7 @@ Experiment = Annotated[StagesExperiment | ShaExperiment | HyperbandExperiment, F
 
 
 def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
-    """Return the stages of a search, one chain for each cluster: a single one, but for Hyperband side by side.
-
-    In sequence, a bracket's first stage follows the last of the bracket before on the same cluster. Source: RubberBand,
-    section 3.1 and figure 6; Hyperband's cumulative r_i are converted to what each stage adds.
-    """
+    """Return the stages of a search, a chain for each cluster: one, but for Hyperband side by side (3.1)."""
     match experiment:
         case StagesExperiment():
             return (experiment.stages,)

@@ -44,11 +44,7 @@ _Gpus = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
 
 
 class MeasuredSeconds(FrozenModel):
-    """Seconds of an iteration as measured, such as on 1, 2, 4 and 8 GPUs.
-
-    Between two measurements the *throughput*, 1/seconds, is interpolated linearly in the number of GPUs; outside
-    them nothing is known.
-    """
+    """Seconds of an iteration as measured at some widths; *throughput* is linear in between, nothing known outside."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 

@@ -137,10 +137,7 @@ def _refuse(instance: RubberBandInstance, best: _Answer, request: SolveRequest) 
 def _look_at(
     instance: RubberBandInstance, limit: str, answer: _Answer, request: SolveRequest
 ) -> Relaxation | Hopeless | None:
-    """Say how much of a limit a plan needs that keeps the other, or that none keeps the other whatever this one is.
-
-    ``answer`` is about the least of it within the other limit; None where time ran out.
-    """
+    """Say how much of a limit plans need that keep the other, or that none does; None where time ran out."""
     if answer.infeasibility is not None:
         (other,) = answer.infeasibility.relaxations
         content: dict[str, JsonValue] = {

@@ -37,11 +37,7 @@ _MOST_HELD = 4096
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """One bracket, ready for the engine: values in US dollars, consumptions in seconds.
-
-    ``held`` (K,) are the instances at each node, ``gpus`` (O,) the GPUs of each option; ``charges`` is None where no
-    instance can be released before its minimum charge, and ``is_paid`` says whether instances are paid while held.
-    """
+    """One bracket, ready for the engine, in US dollars and seconds; ``charges`` is None where none can occur."""
 
     graph: HeldGraph
     held: IntArray

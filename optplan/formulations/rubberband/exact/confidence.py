@@ -61,11 +61,7 @@ class _Plan:
 
 
 def solve_with_confidence(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
-    """Find a good plan that keeps the instance's limits, all of them, with its confidence.
-
-    Infeasible where the plain problem is that bounds it, unknown where no plan was found. Where nothing varies, the
-    optimum of the plain problem.
-    """
+    """Find a good plan that keeps the limits with the confidence; the plain optimum where nothing varies."""
     if not instance.is_random:
         return solve_held_paths(instance, request)
     instance.limit_as_given(instance.limit_name)  # raises where there is none

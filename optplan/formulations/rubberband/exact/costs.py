@@ -126,11 +126,7 @@ _FEW_CELLS, _NEAR = 1 << 17, 0.01
 def growth(
     instance: RubberBandInstance, before: int | IntArray, after: int | IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return expected seconds and US dollars of changing how many instances are held; shrinking is free.
-
-    The trials wait for the request and for the last of the new instances; those held are paid throughout, new ones from
-    the start of their initialisation.
-    """
+    """Return expected seconds and US dollars of holding more: trials wait for the last new one; shrinking is free."""
     cloud = instance.cloud
     added = np.maximum(np.subtract(after, before), 0)
     wait_s = expected_latest_s(instance, added)
@@ -173,11 +169,7 @@ _REACH = 8.0
 
 @dataclass(frozen=True, eq=False)
 class MinimumCharges:
-    """Minimum charges of one bracket; the oldest instances are released first.
-
-    Consumptions of the graph are seconds; ``held`` (K,) are instances at each node, ``gpus`` (O,) those of each option,
-    and ``lasting`` (O,) says whether an option alone takes the minimum charge.
-    """
+    """Minimum charges of one bracket, the oldest instances released first; nodes (K,), options (O,), in seconds."""
 
     instance: RubberBandInstance
     bracket: int
@@ -303,11 +295,7 @@ def state_charges(
 
 
 def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int, quickest: IntArray) -> FloatArray:
-    """Return what quickest options (Q,) of a stage take with minimum charges: slower ones may pay off up to that.
-
-    A slower option varies less, perhaps, so that less of the minimum charge is missing. It saves no more than all that
-    is missing in this stage alone: so E[max(minimum, time)], and with constant times the time itself.
-    """
+    """Return what options (Q,) take at which slower ones save nothing: E[max(minimum, time)] of this stage alone."""
     options = stage_options(instance, bracket, stage)
     longest_s = options.expected_s[quickest]
     if not instance.has_minimum_charges or not instance.is_random:

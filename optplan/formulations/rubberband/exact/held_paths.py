@@ -197,11 +197,7 @@ _FEW_OPTIONS = 4096
 
 
 def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Find the cheapest plan within the deadline, or the fastest within the budget, with proof; without a ceiling.
-
-    The prices are one-sided, of the convexified problem without minimum charges. Unknown when time runs out before what
-    stages take is known.
-    """
+    """Find the cheapest plan within the deadline, or the fastest within the budget, with proof; without a ceiling."""
     limit = instance.limits[instance.limit_name]
     try:
         chains = state_chains(instance, request.stopwatch if count_options(instance) > _FEW_OPTIONS else None)

@@ -209,10 +209,7 @@ class BracketPaths:
 
     @cached_property
     def _growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
-        """What growing takes as a part (K - 1,) of each node but the last left and one of each but the first entered.
-
-        Both in seconds and US dollars. With a fixed initialisation time growing is linear in both counts; None without.
-        """
+        """Return growing as parts (K - 1,) of nodes left and entered, in seconds and dollars, where it is linear."""
         if not self.instance.cloud.initialise_s.is_constant:
             return None
         left = growth(self.instance, self.held[:-1], self.held[-1])
@@ -334,10 +331,7 @@ class BracketPaths:
         return self._pass(run, run.usd, run.usd) if self._is_held_for_free and len(kept) > 1 else run
 
     def _pass(self, paths: Paths, low: FloatArray, high: FloatArray) -> Paths:
-        """Return the paths that no other of their node is certain to beat.
-
-        Nor, per function, one of a later node: who holds more can do all that others can, at no more cost.
-        """
+        """Return the paths that no other of their node is sure to beat, nor, per function, one of a later node."""
         return paths.take(_find_undominated(-paths.node, paths.seconds, low, high, goes_on=self._is_held_for_free))
 
     def _require_room(self, count: int, stages: int) -> None:

@@ -55,11 +55,7 @@ class _Weighted:
 
 
 def limit_means(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[RubberBandInstance, float]:
-    """Return the problem of means of which every plan is one that counts in the instance, and its share of the limits.
-
-    The instance itself and 1 where nothing is random or no confidence is asked for; zero or less where what is proven
-    of means proves nothing.
-    """
+    """Return the problem of means that covers the instance's plans, and its share of the limits; 0 proves nothing."""
     if instance.confidence is None or not instance.is_random:
         return instance, 1.0
     if "means" not in instance.judge_cache:
@@ -72,10 +68,7 @@ def limit_means(instance: RubberBandInstance, stopwatch: Stopwatch | None = None
 def dual_bound(
     instance: RubberBandInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None
 ) -> float:
-    """Re-derive the Lagrangian bound: the least of objective + multiplier * (consumption - limit) over all mixed plans.
-
-    No plan within the limits has less expected cost (or time); minus infinity where nothing follows.
-    """
+    """Re-derive the Lagrangian bound, the least of objective + multiplier * (consumption - limit); -inf if none."""
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return -math.inf
@@ -86,12 +79,7 @@ def dual_bound(
 def least_consumption(
     instance: RubberBandInstance, weights: FloatArray, stopwatch: Stopwatch | None = None
 ) -> dict[str, float]:
-    """Return by part the least weighted consumption of any plan: its time, or its cost without minimum charges.
-
-    With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search as a
-    whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.duality`). With a
-    confidence, of what is kept so often.
-    """
+    """Return by part the least weighted consumption of any plan, without minimum charges; trees prove those."""
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return {"search": 0.0}
@@ -113,10 +101,7 @@ def least_within(
     allowance: float,
     stopwatch: Stopwatch | None = None,
 ) -> float:
-    """Enumerate plans anew and return the least objective of those that keep the limits, minimum charges included.
-
-    Infinity when none lies within the allowance above the dual bound; minus infinity where nothing follows.
-    """
+    """Enumerate anew and return the least objective within the limits; infinity if none is in the allowance."""
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return -math.inf

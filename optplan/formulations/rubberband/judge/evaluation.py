@@ -139,12 +139,9 @@ class _BracketFigures:
 def growth(
     instance: RubberBandInstance, before: int | IntArray, after: int | IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return expected seconds and US dollars of changing how many instances are held; counts may broadcast.
-
-    Growing is one request (SCALE), then the initialisation of all new instances at once (INIT_INSTANCE); all trials
-    wait for the last. With M the expected latest of k that is price * (before * (E[SCALE] + M) + k * M) + k * data,
-    minimum charges apart; per function the data only. Shrinking takes no time and costs nothing.
-    """
+    """Return expected seconds and US dollars of changing how many instances are held; counts may broadcast."""
+    # One request (SCALE), then all initialise (INIT_INSTANCE), and all trials wait for the latest, M of k expected:
+    # price * (before * (E[SCALE] + M) + k * M) + k * data; per function the data only. Shrinking is free.
     cloud = instance.cloud
     new = np.maximum(np.subtract(after, before), 0)
     latest_s = expected_latest_s(instance, new)
@@ -256,10 +253,7 @@ def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], brac
 def expected_shortfall_s(
     instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation], first: int, last: int
 ) -> float:
-    """Return by how many seconds an instance's paid life is expected to fall short of the minimum charge; cached.
-
-    It is requested at the start of stage ``first`` and released after ``last``, from zero.
-    """
+    """Return by how many seconds an instance of stages ``first`` to ``last`` falls short of the minimum; cached."""
     if not instance.has_minimum_charges:
         return 0.0
     lived = chain[: last + 1]

@@ -28,12 +28,7 @@ _AT_ONCE = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Beginnings of paths; arrays (L,), or (L, j) along the j stages so far.
-
-    ``seconds`` and ``usd`` are expected so far, without minimum charges; ``ends_s`` is the expected end of each stage,
-    ``variance`` the sum of the variances until then, and ``lasting`` how many stages until then are certain to last as
-    long as the minimum charge.
-    """
+    """Beginnings of paths; (L,), or (L, j) by stage: expected sums without minimum charges, ends and their variance."""
 
     node: IntArray
     seconds: FloatArray
@@ -80,11 +75,7 @@ def list_cohorts(held: IntArray) -> IntArray:
 def bound_charges(
     instance: RubberBandInstance, paths: Paths, *, whole: bool = False, latest_s: float = math.inf
 ) -> tuple[FloatArray, FloatArray]:
-    """Return between which ends (L,) the minimum charges of paths lie, in US dollars.
-
-    At most the instances that are held still pay what they would if they went now, and at least, unless the path is
-    ``whole``, what they would if they stayed until ``latest_s``, by which all that are wanted are expected to end.
-    """
+    """Return between which ends (L,) minimum charges lie: if instances went now, or stayed until ``latest_s``."""
     if not instance.has_minimum_charges:
         nothing = np.zeros(paths.node.size)
         return nothing, nothing
@@ -202,10 +193,7 @@ class WalkCharges:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Paths wanted: those whose weighted sum, with the least that can follow, is within a limit.
-
-    By stage and node (K,), ``rest`` is the least that follows, and ``ahead`` the same with the stage itself.
-    """
+    """Paths whose weighted sum is within a limit with the least that can follow (K,), ``ahead`` with the stage."""
 
     usd_weight: float
     s_weight: float

@@ -80,10 +80,7 @@ def joint_chance(
     *,
     cells: int = MOST_CELLS,
 ) -> float:
-    """Return the probability that a search of one bracket, billed per instance, keeps a deadline and a budget.
-
-    Either limit may be infinite; fewer ``cells`` of the grid are quicker and less exact.
-    """
+    """Return the probability that one bracket keeps a deadline and a budget; fewer ``cells`` are less exact."""
     left_s = deadline_s
     left = (budget_usd - fixed_usd(instance, 0, held, gpus)) / instance.cloud.price_usd_per_s
     by_weight: dict[int, list[tuple[Law, int]]] = {}
@@ -179,10 +176,7 @@ _SHORT_OF, _NARROWED = 1e-4, 1e-3
 
 
 def share_of_limit(instance: RubberBandInstance, go_on: Callable[[], None] = lambda: None) -> float:
-    """Return s > 0 such that every plan that keeps a limit L with the confidence has a mean of at most L / s; cached.
-
-    At most 1; zero or less where nothing follows. ``go_on``, called all along, raises to end the work.
-    """
+    """Return s, 0 to 1, such that plans that keep a limit L with confidence have a mean of at most L / s; cached."""
     probability = (instance.confidence or 0.0) - _SHORT_OF
     most = recall(instance.law_cache, "most", lambda: (1.0 + _NARROWED) * _vary(instance, go_on))
     return 1.0 - most * math.sqrt(1.0 / probability - 1.0)

@@ -173,10 +173,7 @@ class ClippedLaw:
 
 
 def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0, *, finer: int = 1) -> GridLaw:
-    """Return the distribution of a sum of independent draws, so many of each law; mean and variance are exact.
-
-    The grid has ``finer`` times as many points as integrals need, up to its most.
-    """
+    """Return the distribution of a sum of independent draws, so many of each law; mean and variance are exact."""
     offset = offset_s + sum(count * law.expected_s for law, count in summands if law.is_constant)
     random = [(law, count) for law, count in summands if not law.is_constant and law.deviation_s > 0]
     if not random:
@@ -335,10 +332,7 @@ def _maximum_of_log_normals(distribution: LogNormalDistribution, counts: IntArra
 def expected_chain_maximum(
     mean_s: FloatArray, sd_s: FloatArray, waves: IntArray, long_chains: IntArray, short_chains: IntArray
 ) -> FloatArray:
-    """Return the expected time (A,) until the last of several chains of normal trials ends, to a relative 1e-10.
-
-    A long chain has w trials, ``waves``, and there is at least one; a short one has w - 1.
-    """
+    """Return the expected end (A,) of several chains of normal trials, w long or w - 1, to a relative 1e-10."""
     from scipy.special import ndtr
 
     z, weight = _panels(-float(_NORMAL_REACH), float(_NORMAL_REACH))

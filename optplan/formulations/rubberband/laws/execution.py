@@ -103,10 +103,7 @@ def _plan_run(
 
 
 def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
-    """Group instances by when they come and go, from how many are held in each stage; those held longest go first.
-
-    No other order costs less: no instance gives up before its minimum charge more of it than it must.
-    """
+    """Group instances by when they come and go, from how many each stage holds; no order costs less minimum charge."""
     cohorts: list[Cohort] = []
     held: deque[tuple[int, int]] = deque()  # (first stage, count), the oldest first
     for stage, (before, now, after) in enumerate(zip([0, *counts], counts, [*counts[1:], 0], strict=False)):

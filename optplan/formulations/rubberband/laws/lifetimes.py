@@ -52,10 +52,7 @@ def latest_law(instance: RubberBandInstance, added: int) -> Law:
 def list_parts(
     instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
 ) -> list[tuple[Law, int]]:
-    """Return the independent parts of the paid life of an instance, from the start of its initialisation.
-
-    It is requested at the start of stage ``first``, and released after the last one of ``held`` and ``gpus``.
-    """
+    """Return the independent parts of an instance's paid life, from stage ``first`` to the last one of ``held``."""
     parts: list[tuple[Law, int]] = []
     for stage in range(first, len(held)):
         added = held[stage] - (held[stage - 1] if stage else 0)

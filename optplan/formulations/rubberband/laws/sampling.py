@@ -91,11 +91,7 @@ class StageLatencies:
 
 
 class StageSource:
-    """The latencies of one stage's tasks, in as many goes as one likes.
-
-    What is drawn for a trial or an instance depends on the seed, the bracket, the stage and its number there; not on
-    the plan, nor on the size of the goes.
-    """
+    """The latencies of one stage's tasks, by seed, bracket, stage and number there: not by the plan."""
 
     def __init__(self, instance: RubberBandInstance, run: StageRun, bracket: int, seed: int) -> None:
         def component(number: int, block: int = 0) -> np.random.Generator:
@@ -202,10 +198,7 @@ class Samples:
 
 
 def estimate_mean(values: FloatArray) -> Estimate:
-    """Estimate a mean from independent samples (N,); the interval takes the mean of samples for normal.
-
-    Of paired differences between two plans, sampled with one seed, this says which plan is better.
-    """
+    """Estimate a mean from independent samples (N,), or from paired differences which of two plans is better."""
     mean = float(values.mean())
     if values.size < 2:
         return Estimate(mean, math.nan, -math.inf, math.inf)
@@ -350,10 +343,7 @@ def _execute(
 
 
 def run_trials(train_s: FloatArray, slots: int, queue: Queue) -> FloatArray:
-    """Run a stage's trials and return when the last one ends, (N,) seconds after the first start.
-
-    With more trials than slots, trial i waits for trial i - ``slots``, or, one after another, for the next that ends.
-    """
+    """Return when a stage's last trial ends, (N,); trial i waits for i - ``slots``, or for the next that ends."""
     ends_s = train_s[:, :slots].copy()
     if queue is Queue.CHAINS:
         for first in range(slots, train_s.shape[1], slots):

@@ -35,10 +35,7 @@ _Found = TypeVar("_Found")
 
 
 class LruCache:
-    """Remembers what was made, up to a size of all together; what has not been asked for longest goes first.
-
-    Searches that share a training profile ask again for the same: the judge after the solver, and the next instance.
-    """
+    """Remembers what was made up to a size of all together, for searches, and the judge, that share a profile."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -90,10 +87,7 @@ def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntA
 
 @dataclass(frozen=True)
 class TrialTime:
-    """The time of one trial: start + max(0, x * S + I_1 + ... + I_x - x * s).
-
-    ``pace`` is the distribution of S, ``iteration`` that of each I, s ``mean_s`` and x ``iterations``.
-    """
+    """The time of one trial: start + max(0, x * S + I_1 + ... + I_x - x * s), s the mean of S and I."""
 
     start: Distribution
     pace: Distribution
@@ -217,11 +211,7 @@ def _count_points(law: GridLaw) -> int:
 
 @dataclass(frozen=True)
 class StageOptions(Allocations):
-    """Allocations of one stage and what they take; all arrays (A,).
-
-    ``waves`` are the trials of the longest chains; ``expected_s`` is from the beginning of the stage's trials to the
-    end of the last, ``busy_gpu_s`` the expected GPU-seconds for which trials hold GPUs: what is paid per function.
-    """
+    """Allocations (A,) of a stage: ``waves`` of the longest chains, expected time, and GPU-seconds that are busy."""
 
     waves: IntArray
     expected_s: FloatArray

@@ -146,10 +146,7 @@ def _read(instance: RubberBandInstance, statement: Statement) -> list[PricedChai
 def _halve_time(
     instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, best: list[PricedChain]
 ) -> list[PricedChain]:
-    """Return the plan of the least time found within which the cheapest plan keeps the budget, or the best known.
-
-    A time within which the cheapest breaks it by its minimum charges is taken for too short, which proves nothing.
-    """
+    """Return the plan of the least time found within which the cheapest plan keeps the budget, or the best known."""
     model = statement.native
     low, high = 0.0, price_plan(instance, best)
     model.component(BUDGET).deactivate()
@@ -266,10 +263,7 @@ class _Choices:
 
 
 def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]:
-    """List the plans of an instance with one bracket that no other beats in both time and cost, from the fastest on.
-
-    Minimum charges are included, limit and objective are not looked at; and return how many plans there are.
-    """
+    """List the plans of one bracket that no other beats in time and cost, the fastest first, and count all plans."""
     choices = _list_choices(alone)
     sizes = tuple(stage.held.size for stage in choices)
     if math.prod(sizes) > MAX_PLANS:

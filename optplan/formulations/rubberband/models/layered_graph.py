@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def draw_graph(instance: RubberBandInstance) -> DiGraph:
-    """Draw the graph of each bracket, by the number of the bracket: expected cost and time, minimum charges left out.
-
-    ``value`` is in the unit of the objective, US dollars or seconds, and the limit in the other one. Nodes have
-    ``instances``. The allocations are those that can be best.
-    """
+    """Draw the graph of each bracket by its number, of the options that can be best, without minimum charges."""
     drawn = []
     for number, chain in enumerate(state_chains(instance), start=1):
         costs = cost_steps(instance, chain, str(number))
@@ -37,10 +33,7 @@ def draw_graph(instance: RubberBandInstance) -> DiGraph:
 
 
 def cost_steps(instance: RubberBandInstance, chain: Chain, name: str) -> PathCosts:
-    """Return what steps cost, of what is least and of what is limited; what is no option of a stage costs infinitely.
-
-    A number of instances has as many nodes as it has options in the stage in which it has most.
-    """
+    """Return what steps cost, infinite for what is no option; sizes have a node for each option of some stage."""
     graph, layers = chain.graph, chain.graph.num_layers
     layer = np.repeat(np.arange(layers), np.diff(graph.first_option))
     # Options lie layer by layer, and within a layer by node: the first of each pair of them, and places after it.

@@ -108,11 +108,7 @@ _MOST_CHOICES = 500_000
 
 
 def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: Stopwatch | None = None) -> Statement:
-    """State an instance in the terms of this module's sheet; one with a confidence, or too many choices, is refused.
-
-    With ``every`` all allocations are listed that the rules allow: constraints of one's own may make one the best that
-    cannot be without them; otherwise those that can be best. Raises OutOfEffortError when the stopwatch has expired.
-    """
+    """State an instance by this module's sheet, with ``every`` allocation, or those that can be best."""
     if instance.confidence is not None and instance.is_random:
         message = f"a confidence ({instance.confidence:g}) is about distributions, which no linear model states"
         raise UnsupportedError(f"{message}; leave it out: instance.replace(confidence=None)")

@@ -82,11 +82,7 @@ class Ladder:
 def walk_down(
     start: Steps, predict: Predictor, deadline_s: float, stopwatch: Stopwatch, *, skip: bool = False
 ) -> PricedChain:
-    """Run the loop of Algorithm 2 from a warm start that keeps the deadline, and return the last plan accepted.
-
-    Each is cheaper by the predictor than every one before it, and within the deadline. With ``skip`` candidates that
-    break the deadline are passed over; as printed, the walk ends when the best one does.
-    """
+    """Run the loop of Algorithm 2 from a warm start; return the last plan accepted. ``skip`` passes over late ones."""
     most_s = deadline_s * (1.0 + LIMIT_TOLERANCE)
     best, now = start, predict(start)
     while not stopwatch.expired:
@@ -116,11 +112,7 @@ def saves(now: PricedChain, candidate: PricedChain) -> bool:
 
 
 def benefit(now: PricedChain, candidate: PricedChain) -> tuple[int, float]:
-    """Return the cost-marginal benefit (1) of a candidate, in an order of its own: rank and amount.
-
-    Rank 2 costs less and is no slower, 1 costs less and is slower, 0 saves nothing. The amount is dollars saved, in
-    rank 1 per second lost.
-    """
+    """Return a candidate's cost-marginal benefit (1): cheaper and no slower, then dollars a second lost, then none."""
     saved, lost = now.usd - candidate.usd, candidate.seconds - now.seconds
     if not saves(now, candidate):
         return 0, saved

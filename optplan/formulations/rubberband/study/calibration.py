@@ -37,11 +37,7 @@ def calibrate(
     plan: RubberBandPlan,  # noqa: ARG001 - what trials had is in what was measured; the contract names the parameter
     standing: Standing,
 ) -> tuple[RubberBandInstance, tuple[str, ...]]:
-    """Write what was measured into the training profile and the cloud; return a line for each figure that changed.
-
-    Seconds at widths that were not measured keep their ratio to those that were; deviations are told from four trials
-    on.
-    """
+    """Write what was measured into profile and cloud, widths that were not at their old ratio; say what changed."""
     trials = [trial for trial in standing.trials if trial.iterations and trial.iteration_s > 0]
     if not trials and not standing.nodes:
         raise UsageError("nothing was measured: no trial of the run has ended a segment")

@@ -40,11 +40,8 @@ _LEAST = 1e-6
 def continue_plan(
     instance: RubberBandInstance, plan: RubberBandPlan, standing: Standing, solve: Solver
 ) -> Continuation:
-    """Plan the stages that are left, as an instance of its own, with the time or the money that is left.
-
-    It is solved as if no instances were held, and once more with what it then would not have to wait or pay for; of
-    these plans, and of the one that was followed, the best counts once they are timed from the instances that are held.
-    """
+    """Plan the stages that are left with the time or the money that is left: from nothing held, and with discounts."""
+    # Of these plans and the one that was followed, the best counts once they are timed from the instances held.
     if len(instance.brackets) > 1:
         raise UnsupportedError("its brackets run side by side, each as far as it is; only one chain is planned anew")
     done = sum(1 for segment in plan.segments if segment.id in standing.took)

@@ -36,12 +36,7 @@ class Growing(StrEnum):
 
 @dataclass(frozen=True)
 class LargestSearch:
-    """The answer: a search, its plan, and why there is no larger one.
-
-    ``size`` is 0 where even 1 does not keep the limits, and then there is no result. ``larger`` is the search of one
-    more, and ``refusal`` that no plan for it keeps the limits; None where what is allowed ends before. So many sizes
-    were looked at: ``solves``.
-    """
+    """The answer: a search of a ``size`` (0: none) and its plan, and the refusal of the ``larger`` one."""
 
     growing: Growing
     size: int
@@ -93,10 +88,7 @@ def resize(instance: RubberBandInstance, growing: Growing, size: int) -> RubberB
 def find_largest(
     instance: RubberBandInstance, growing: Growing, solve: Callable[..., _Result], *, time_limit_s: float | None = None
 ) -> LargestSearch:
-    """Find the largest search of a shape that keeps the instance's limits, by doubling and then halving sizes.
-
-    ``time_limit_s`` is for each size; where it is too short to know, the answer is not proven.
-    """
+    """Find the largest search of a shape within the limits, by doubling and halving sizes, a time limit for each."""
     stages = require_shape(instance)
     if not instance.has_limit and instance.ceiling is None:
         raise UsageError(f"instance {instance.name!r} has no limit; give --deadline, --budget, or both")

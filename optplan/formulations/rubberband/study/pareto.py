@@ -41,10 +41,7 @@ class _Trade:
 
 
 def build_pareto(instance: RubberBandInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between completion time and cost, in expectation; the objective says which is the limit.
-
-    Brackets whose whole trade-off takes longer than the time limit, or too many labels, are sampled.
-    """
+    """Find the trade-off of expected time and cost, the objective's limit varied; sampled where it takes too long."""
     if instance.confidence is not None:
         raise UnsupportedError("the frontier is of expected times: leave the confidence out")
     chains = state_chains(instance)

@@ -91,10 +91,7 @@ class SearchBrackets:
 
 
 def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
-    """Compute everything from deadline and budget (Algorithms 2 and 3); None when not even one trial fits.
-
-    A DataError where eta or nu is so near 1 that there is no end of rounds or brackets.
-    """
+    """Compute everything from deadline and budget (Algorithms 2 and 3); None when not even one trial fits."""
     found = find_ratio(parameters)
     if found is None:
         return None
@@ -123,11 +120,7 @@ def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
 
 
 def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
-    """Return R* and K in closed form; None when not even one trial of the shortest round fits (Algorithm 2, line 2).
-
-    The K for which an R in (eta^(K-1), eta^K] keeps both conditions form a prefix, as does R within each of them, and
-    those that a cluster has room for.
-    """
+    """Return R* and K in closed form; None when not even one trial of the shortest round fits (Algorithm 2, line 2)."""
     best: tuple[float, int] | None = None
     shrinking = growing = last = 0.0  # sum of eta^-j over j < K, and of eta^j over j < K - 1
     for rounds in range(1, MOST_ROUNDS + 1):

@@ -84,11 +84,7 @@ def describe_shortage(space: SearchSpace, trials: int) -> str:
 
 
 def draw_configurations(space: SearchSpace, trials: int, *, seed: int = 0) -> list[Configuration]:
-    """Draw configurations at random, none of them twice, the same for the same seed.
-
-    Where the space has fewer than are wanted, all of them are drawn, with a :class:`~optplan.errors.DataWarning`; an
-    empty space gives configurations without hyperparameters.
-    """
+    """Draw different configurations at random, by a seed; all, with a warning, where there are no more."""
     shortage = describe_shortage(space, trials)
     if shortage:
         warnings.warn(shortage, DataWarning, stacklevel=2)

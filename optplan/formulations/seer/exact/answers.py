@@ -43,10 +43,7 @@ UNEVEN_NODES = "uneven-nodes"
 
 
 def describe(instance: SeerInstance) -> Description:
-    """Return what solvers are matched against: problem, policy, the number of (bracket, row) choices, features.
-
-    ``informed`` has as many choices as rounds could be tried; what counts there is the work of sampling one.
-    """
+    """Return what solvers are matched against; ``informed`` has as many choices as rounds could be tried."""
     if instance.objective is Objective.QUALITY:
         return Description(problem=Problem.INFORMED.value, policy="brackets", cells=MOST_SAMPLED_ROUNDS)
     from optplan.formulations.seer.exact.rows import count_rows  # loads NumPy only where rows are counted
@@ -72,11 +69,9 @@ def certify_nodes(bound: float) -> TreeCertificate:
 
 
 def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: float) -> TreeCertificate | None:
-    """Write down what the best choices for the wider brackets spend and train, as a bound's proof; None if too long.
-
-    ``pairs`` are, for all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published
-    rows, by increasing spending; or (3, L) with what is held between the two.
-    """
+    """Write down what the best choices for the wider brackets spend and train, as a bound's proof; None if too long."""
+    # ``pairs``, from the widest on, are (2, L) above the published rows, by spending, or (3, L) with what is held
+    # between.
     unit = _UNIT / (len(pairs) + 1)
     # Of choices that spend more only those that train for longer, or hold less, are worth a line.
     short = [each[:, np.diff(each[1], prepend=-1.0) > 0.0] if len(each) == 2 else each for each in pairs]
@@ -92,10 +87,7 @@ def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: flo
 
 
 def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
-    """Say why no search keeps the limits (T < t_min or B < p_min t_min), and which deadline and budget would do.
-
-    Where both limits fall short, no relaxation of one alone helps, and the reason names both.
-    """
+    """Say why no search keeps the limits, both where both are short, and which deadline or budget would do."""
     paid = paid_gpus(instance.nodes_paid, instance.least_gpus, 1)
     least = {BUDGET: paid * instance.least_round_min, DEADLINE: instance.least_round_min}
     quotients = {limit: least[limit] / amount for limit, amount in instance.limits.items()}
@@ -143,12 +135,7 @@ def answer_with(
     counters: dict[str, float] | None = None,
     engine: tuple[str, str] = ("optplan", ""),
 ) -> Answer[SeerSolution]:
-    """Make the answer for a solution.
-
-    ``bound`` is GPU-minutes of training that no search can exceed, and ``proof`` what that rests on. None stands for
-    the budget: no search trains for more than it may spend, and a multiplier of one on the budget certifies that. A
-    bound that is no lower rests on the same.
-    """
+    """Make the answer for a solution, with the bound and its proof, or by a multiplier of one that of the budget."""
     objective = training_of(instance, solution)
     budget = instance.budget_gpu_min
     limit = budget if bound is None else min(bound, budget)

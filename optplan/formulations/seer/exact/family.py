@@ -83,10 +83,7 @@ class Family:
                         yield found
 
     def list_neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the plans next to one: other lengths or numbers of rounds, other trials, budget moved elsewhere.
-
-        Where a number of trials changes alone, the rounds get as long as deadline and budget then allow.
-        """
+        """Yield the plans next to one: other lengths or numbers of rounds, other trials, budget moved elsewhere."""
         rounds, round_min, trials = candidate.rounds, candidate.round_min, candidate.trials
         costs = self._unit_costs(rounds, round_min)
         shares = [gpus * float(costs[number]) for gpus, number in zip(self.widths, trials, strict=True)]

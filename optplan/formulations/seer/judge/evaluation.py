@@ -180,11 +180,7 @@ def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
 
 
 def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
-    """Sample the expected final loss of a search that breaks no rule, and compare it with the published search.
-
-    Return the mean, and as measures its 95 % confidence interval and what is gained over the published search, which
-    knows no prior, sample by sample. Nothing bounds what other searches could reach.
-    """
+    """Sample a search's expected final loss, its 95 % interval, and the gain over the published search, as measures."""
     # loads NumPy's sampling only where needed
     from optplan.formulations.seer.laws.expectation import Search, estimate_mean, require_prior, sample_report
 

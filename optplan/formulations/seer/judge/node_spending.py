@@ -39,10 +39,7 @@ _MOST_NUMBERS, _AT_ONCE = 1 << 24, 1 << 17
 
 
 def check_nodes(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Raise unless no search within a budget of whole nodes trains for longer than a certificate claims.
-
-    Too many searches to look at are a reason to raise, too.
-    """
+    """Raise unless no search on whole nodes trains for longer than a certificate claims, or there are too many."""
     published, bound, per_node = instance.brackets, certificate.bound, instance.nodes_paid
     if instance.objective is not Objective.SPEND or published is None or certificate.limit or per_node is None:
         raise RefutedError(f"the rule {RULE!r} is about the training of feasible instances whose budget counts nodes")

@@ -62,10 +62,7 @@ def dual_bound(
     multipliers: dict[str, float],
     stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
 ) -> float:
-    """Return the GPU-minutes that no search within the limits can train for, by multipliers of budget and deadline.
-
-    Infinite where the budget has one below one; for ``quality`` minus infinity, in loss.
-    """
+    """Return the GPU-minutes that no search can train for; infinite where the budget's multiplier is below one."""
     if instance.objective is Objective.QUALITY:
         return -math.inf
     if multipliers[BUDGET] < 1.0:
@@ -175,11 +172,7 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
 
 
 def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, most: float = math.inf) -> Pairs:
-    """List the rows of a bracket from the published one on, by what they spend and train above it.
-
-    Left out are those that take more than ``spare`` GPU-minutes, or start ``most`` trials or more, above the published
-    one; more than can be listed are refused.
-    """
+    """List a bracket's rows from the published one on, by spending and training above it, up to ``spare``."""
     assert instance.brackets is not None
     minutes = _list_minutes(instance, instance.brackets)
     powers = instance.eta ** np.arange(len(bracket.trials))

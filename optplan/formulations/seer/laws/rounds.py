@@ -10,13 +10,9 @@ from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 
 
 def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> int:
-    """Count the nodes that hold all trials of a round.
-
-    A trial of more GPUs than a node has takes whole nodes and a place for the rest; places are given out to the largest
-    first, each on the fullest node that has room. With sizes that divide one another that is the least.
-
-    ``groups`` are whole GPUs of a trial, and numbers of trials.
-    """
+    """Count the nodes that hold all trials of a round: largest first, each on the fullest node that has room."""
+    # A trial of more GPUs than a node has takes whole nodes and a place for the rest. With sizes that divide one
+    # another that is the least.
     nodes, places = 0, dict.fromkeys(range(gpus_per_node + 1), 0)
     wanted: dict[int, int] = {}
     for gpus, trials in groups:

@@ -30,11 +30,7 @@ MOST_CHOICES = 300_000
 
 
 def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Spend the budget with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
-
-    The bound is CP-SAT's word. Ties are broken as long as the time lasts. One worker, so the same request gives the
-    same answer.
-    """
+    """Spend the budget with CP-SAT, one worker, on whole numbers; the bound is CP-SAT's word."""
     published = instance.brackets
     if published is None:
         return infeasible_answer(instance)

@@ -25,11 +25,8 @@ _MOST_RAISES = 12
 
 
 def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, solve: Solver) -> Continuation:
-    """Plan the rounds that are left, for the trials that would go on, as an instance of its own.
-
-    Its deadline is what is left less the pause with which it begins, in as many rounds as are left and as there are
-    trials to halve; trials get as many GPUs at least as let those that are left spend most.
-    """
+    """Plan the rounds that are left, for the trials that would go on, as an instance of its own."""
+    # Its deadline is less by the pause with which it begins; rounds are as many as are left and trials can be halved.
     done = next(
         (number for number, each in enumerate(plan.rounds) if each[0].id not in standing.took), len(plan.rounds)
     )
@@ -197,11 +194,7 @@ _SAME = 1e-3
 
 
 def calibrate(instance: SeerInstance, plan: SeerPlan, standing: Standing) -> tuple[SeerInstance, tuple[str, ...]]:
-    """Write what was measured into an instance; without anything measured, refuse.
-
-    ``resize_s`` becomes the mean time until trials trained again in rounds after the first, and where there is a prior,
-    its scaling the iterations a second at the widths that trials had.
-    """
+    """Write the mean pause after the first round, and a prior's scaling, into an instance, as measured."""
     rounds = {segment.id: segment.round for segment in plan.segments}
     again = [trial.start_s for trial in standing.trials if rounds.get(trial.segment, 1) > 1]
     scaling = None if instance.prior is None else _scale(instance.prior.scaling, standing.trials)

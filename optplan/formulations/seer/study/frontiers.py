@@ -72,11 +72,7 @@ def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: Solve
 
 
 def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveRequest) -> ParetoFrontier:
-    """Choose a plan for each of some amounts of a limit, :data:`STEPS` times the instance's own, the other limit kept.
-
-    Objectives are means over the report's samples. Amounts that buy nothing, that are too large to be sampled, or for
-    which the time was too short are left out, so ``exact`` is false.
-    """
+    """Choose a plan for each of :data:`STEPS` times the instance's amount of a limit; not all may be found in time."""
     points = []
     for number, step in enumerate(STEPS):
         if request.stopwatch.expired:

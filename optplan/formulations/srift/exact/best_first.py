@@ -67,11 +67,7 @@ class _Nearest:
 def explain_shortfall(
     space: FleetSpace, request: SolveRequest, counters: dict[str, float] | None = None
 ) -> Answer[SriftSolution]:
-    """Say why no fleet keeps the constraints, and what would do, after the search of a space that found none.
-
-    For each limit the least amount that mends it alone, or that none does. What is not proven in time is left out, with
-    a warning.
-    """
+    """Say why a searched space has no fleet within the limits, and what each limit alone has to be, if in time."""
     instance = space.instance
     stopwatch = request.stopwatch
     certificate = write_tree(space, None, stopwatch) if request.certify else None
@@ -204,11 +200,7 @@ def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None,
 
 
 def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Find the cheapest, or the fastest, fleet within the limits, with proof by a tree where time is left for it.
-
-    Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs.
-    Where time or memory runs out, the least bound of all that was not looked at is the bound.
-    """
+    """Find the cheapest, or the fastest, fleet within the limits, with a tree as proof, or with a bound in time."""
     goal, space = LeastGoal(instance), FleetSpace(instance)
     end = space.search(goal, request.stopwatch, gap=request.gap)
     counters = {"steps": float(end.steps), "partial_fleets": float(end.decided), "fleets": float(end.judged)}
@@ -304,10 +296,7 @@ class FleetSearch:
     def look_at(
         self, fleets: Iterable[tuple[VmGroup, ...]], wanted: Callable[[tuple[VmGroup, ...]], bool] | None = None
     ) -> bool:
-        """Judge the wanted ones of fleets that reach the batch; return False when time has run out before the last one.
-
-        The clock is looked at before each fleet: where less is left than judging two has taken so far, it is over.
-        """
+        """Judge the wanted ones of fleets that reach the batch; return False once time for two is no longer left."""
         for groups in fleets:
             before_s = self.stopwatch.elapsed_s
             left_s = self.stopwatch.remaining_s
@@ -345,10 +334,7 @@ def answer_without_fleet(
     termination: Termination = Termination.COMPLETED,
     counters: dict[str, float] | None = None,
 ) -> Answer[SriftSolution]:
-    """Answer where a planner has found nothing: infeasible where nobody can, otherwise unknown, with a warning.
-
-    Whether there is a fleet at all is asked of the exact search, within what is left of the time.
-    """
+    """Answer where a planner has found nothing: infeasible where the exact search finds no fleet, or unknown."""
     if not request.stopwatch.expired:
         known = solve_best_first(instance, replace(request, gap=_ANY_GAP))
         if known.status is Status.INFEASIBLE:

@@ -50,12 +50,8 @@ class Choice:
 
 
 def list_choices(instance: SriftInstance, model: IterationModel) -> list[Choice]:
-    """List the pairs of a type and a batch, the quickest first.
-
-    Of equally quick ones the evaluator takes for the slowest the one with the longest backward pass, then the last kind
-    of GPU by name, then the first in the order of types, with the largest batch. Here that one comes last, so that of
-    any fleet the last choice in this list is the evaluator's slowest.
-    """
+    """List the pairs of a type and a batch, the quickest first, so that the last one of a fleet is its slowest."""
+    # Of equals the evaluator takes the longest backward pass, the last GPU by name, the first type, the largest batch.
     found = []
     for number, (name, vm) in enumerate(instance.types.items()):
         share = instance.job.devices[vm.gpu].deviation
@@ -106,10 +102,7 @@ class StragglerBound:
             self._start_s = slowest.raw_s + largest * _PANELS[0]
 
     def logarithms(self, choice: Choice, counts: IntArray) -> FloatArray:
-        """Return (N, Q) the logarithms of the distributions of the largest of so many VMs at the nodes.
-
-        They are zero where the choice is left out; of very many VMs only as many count as the quadrature can do with.
-        """
+        """Return (N, Q) logarithms of the distributions of the largest of so many VMs; 0 for a choice left out."""
         if choice.deviation_s <= self._sharp:
             return np.zeros((counts.size, self._at.size))
         single = log_ndtr((self._at - choice.raw_s) / choice.deviation_s)
@@ -151,14 +144,10 @@ class Level:
 
 
 class Remainders:
-    """Bounds what the levels from each on need to give so many samples to VMs: the larger of two where there are both.
+    """Bounds what the levels from each on need to give so many samples to VMs: the larger of two bounds."""
 
-    By a table: levels choose independently of each other, so the least of a sum is the sum of the leasts over all
-    splits of the samples; with several levels of one type, what they share of its availability is relaxed. By a line: a
-    VM of a type takes its largest batch at most, and a type has no more VMs than are available; so even if VMs could be
-    divided, the samples would need as much as when they are given to the types in the order of what one sample needs
-    there, each up to its availability. That says more where levels share a type.
-    """
+    # By a table: levels choose independently, so the least of a sum is the sum of the leasts. By a line: even if VMs
+    # could be divided, types are taken in the order of what a sample needs, each up to its availability.
 
     def __init__(self, levels: Sequence[Level], samples: int) -> None:
         self._unit = math.gcd(samples, *(batch for level in levels for batch in level.batches))
@@ -209,11 +198,7 @@ def _lay_out(levels: list[Level], quantity: int) -> tuple[FloatArray, FloatArray
 
 
 def _extend(after: FloatArray, level: Level, unit: int) -> FloatArray:
-    """Return the table (3, U) of a level and all after it.
-
-    The least over the first 2^j counts follows from that over 2^(j-1), so that a batch takes as many steps as the count
-    has digits.
-    """
+    """Return the table (3, U) of a level and all after it, by doublings of its count."""
     best = after.copy() if level.least == 0 else np.full_like(after, np.inf)
     units = after.shape[1] - 1
     for batch in level.batches:

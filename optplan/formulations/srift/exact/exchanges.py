@@ -28,12 +28,9 @@ _RANKS, _PASSES, _FINE_PASSES = 0.01, 0.01, 0.0025
 
 
 class Paces:
-    """What exchanges take for a second of the backward pass at least, by intervals of ranks (R) and of backward passes.
+    """What exchanges take at least for a second of the backward pass, by intervals of ranks (R) and of passes."""
 
-    ``fewest`` are (R,) ranks of each interval, ascending from one, at which there is nothing to exchange; ``floors_s``
-    (R,) what an exchange takes at least, however soon its transfers are ready. ``complete``: fleets have exactly so
-    many ranks as is asked for, and not so many or more.
-    """
+    # ``fewest`` (R,) ascend from one rank. ``complete``: fleets have exactly so many ranks as is asked for.
 
     def __init__(
         self, fewest: IntArray, floors_s: FloatArray, make: Callable[[int], Exchange], *, complete: bool
@@ -84,11 +81,7 @@ class Paces:
 
 
 class ExchangeBound:
-    """Bounds iterations whose exchange has certain networks, and certain ranks at least.
-
-    Networks are the bits of a number. A set of types has no larger capacity, and no transfer more bandwidth, than any
-    of them alone.
-    """
+    """Bounds iterations by networks (bits of a number) and least ranks: no set is faster than any type of it alone."""
 
     def __init__(self, instance: SriftInstance, model: IterationModel) -> None:
         self._instance, self._model = instance, model

@@ -106,11 +106,7 @@ class Goal(ABC):
 
 
 class LeastGoal(Goal):
-    """The fleet with the least objective within the limits.
-
-    Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs, then
-    the one with more VMs, and larger batches, of the types that come first.
-    """
+    """The fleet with the least objective, then the less of time or cost, fewer VMs, and more of the first types."""
 
     def __init__(self, instance: SriftInstance, best: JudgedFleet | None = None) -> None:
         self._least_cost = instance.objective is Objective.COST

@@ -64,11 +64,8 @@ class _Claim(Goal):
 def write_tree(
     space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, limit: str = ""
 ) -> TreeCertificate | None:
-    """Write the tree that proves a bound of the objective of all fleets; without a bound, that none keeps the limits.
-
-    ``limit`` is the one that the space's instance lacks, and has as its objective. None where there is not
-    time enough, where it would be larger than certificates may be, or where networks are too many to be told apart.
-    """
+    """Write the tree that proves a bound, or without one that none keeps the limits; None if too large or too late."""
+    # ``limit`` is the one that the space's instance lacks, and has as its objective.
     if any(kind.network is None for kind in space.kinds):
         return None
     claim, writer = _Claim(space.instance, bound), _Writer(stopwatch)

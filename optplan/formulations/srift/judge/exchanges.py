@@ -43,11 +43,7 @@ class ExchangeFloor:
         self._groups: dict[tuple[bytes, frozenset[int], frozenset[int], bool], Group] = {}
 
     def group(self, gpu: str, there: Iterable[int], others: Iterable[int], *, exactly: bool) -> Group:
-        """Return what is known of fleets that have certain networks, and could have others.
-
-        ``gpu`` is the straggler's. ``exactly``: they have exactly so many ranks as is asked for, and not so many or
-        more.
-        """
+        """Return what is known of fleets that have certain networks, could have others, and exactly so many ranks."""
         has, could = frozenset(there), frozenset(others)
         if self._offers.plain:  # a set is as fast as its least network
             has = could = frozenset([min(has)])
@@ -97,10 +93,7 @@ class Group:
         return np.asarray(self._always[self._place(ranks)], dtype=np.float64)
 
     def iteration_s(self, ranks: IntArray, backward_s: FloatArray, forward: float) -> FloatArray:
-        """Return (N,) the least seconds of an iteration whose backward pass is no shorter.
-
-        ``backward_s`` is above zero; ``forward`` is the seconds of the forward pass for each of the backward one.
-        """
+        """Return (N,) the least seconds of an iteration by a least backward pass and the forward one relative to it."""
         places, steps = self._place(ranks), np.floor(np.log(backward_s) / math.log(self._factor)).astype(np.int64)
         rows = np.unique(places) if self._exactly else np.arange(places.min(), self._begin.size)
         row, found = np.searchsorted(rows, places), np.empty(len(ranks))

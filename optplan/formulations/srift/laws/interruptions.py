@@ -48,11 +48,7 @@ def interruption_rate_per_s(instance: SriftInstance, groups: Iterable[VmGroup]) 
 def expect_training(
     work_s: FloatArray | float, rate_per_s: FloatArray | float, interruptions: Interruptions | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (N,) the mean seconds that runs take, and those that are billed: all, or all but the restarts.
-
-    Both grow with a run's work and with the rate at which its fleet is interrupted, and are infinite where an interval
-    between two checkpoints is so long that floats end. Without ``interruptions`` no checkpoint is written.
-    """
+    """Return (N,) the mean seconds that runs take, and those billed; infinite where no interval is ever survived."""
     work_s, rate_per_s = np.asarray(work_s, dtype=np.float64), np.asarray(rate_per_s, dtype=np.float64)
     if interruptions is None:
         return work_s, work_s

@@ -142,10 +142,7 @@ class IterationModel:
         return known
 
     def transfers(self, gpu: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return (T,) shares of the backward pass after which transfers are ready, their bytes, and those to ask for.
-
-        Shares are those of a kind of GPU; bandwidth is asked for bytes rounded up to a power of two.
-        """
+        """Return (T,) shares of the backward pass when transfers are ready, bytes, and bytes up to a power of two."""
         return self._ready[gpu], self._buckets.gradient_bytes, self._buckets.query_bytes
 
     def predict(self, groups: Sequence[VmGroup]) -> Iteration:
@@ -165,10 +162,7 @@ class IterationModel:
         return known
 
     def bus_of(self, names: tuple[str, ...], ranks: int) -> tuple[FloatArray, float]:
-        """Return (T,) bus bandwidth of each transfer, were it alone, and of all together, in bytes per second.
-
-        Of a set of types (sorted names) with so many ranks.
-        """
+        """Return (T,) bandwidth of each transfer, were it alone, and of all, in bytes per second, by sorted types."""
         known = self._bandwidths.get((names, ranks))
         if known is None:
             networks = self.instance.networks_of(list(names))
@@ -199,11 +193,7 @@ class IterationModel:
         return means, shares * means, [group.count for group in groups]
 
     def _compute(self, groups: Sequence[VmGroup]) -> tuple[float, float, int]:
-        """Return the straggler's mean forward and backward seconds, and which group has the largest raw time.
-
-        Of equally slow ones the one with the longest backward pass counts, then the last kind of GPU by name, so that
-        the order of types changes nothing.
-        """
+        """Return the straggler's mean seconds and the slowest group, of equals by backward pass, then GPU's name."""
         means, deviations, counts = self.compute_times(groups)
         ranks = [(-self.passes_s(group.type, group.batch)[0], self.instance.types[group.type].gpu) for group in groups]
         slowest = max(range(len(groups)), key=lambda index: (means[index], *ranks[index], -index))
@@ -213,10 +203,7 @@ class IterationModel:
 
 
 def _fill_buckets(instance: SriftInstance) -> _Buckets:
-    """Join consecutive layers until a bucket holds the bytes that the instance asks for; without, each is its own.
-
-    A layer that runs only sometimes counts with its mean bytes, while bandwidth is asked for what is sent when it runs.
-    """
+    """Join consecutive layers until a bucket holds the bytes asked for; one that runs at times counts in the mean."""
     layers = instance.job.layers
     sizes = layers.gradient_bytes
     mean = sizes if layers.probability is None else sizes * layers.probability

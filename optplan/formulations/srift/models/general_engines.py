@@ -144,10 +144,7 @@ class FleetModel:
         return found
 
     def _add_greatest(self, variables: list[cp_model.IntVar]) -> cp_model.IntVar:
-        """Return the greatest of several times, zero among them.
-
-        Every variable follows from the counts: one that could be larger would be lowered by CP-SAT unit by unit.
-        """
+        """Return the greatest of several times and zero, which follows from the counts, as all variables do."""
         greatest = self.model.new_int_var(0, _TIME_UNITS, "")
         self.model.add_max_equality(greatest, [0, *variables])
         return greatest
@@ -222,11 +219,7 @@ _NO_FLEET = "CP-SAT has found no fleet that reaches the batch within the limits"
 
 
 def solve_cp_sat(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Solve with CP-SAT: it proposes fleets, the best relaxation first, until none can be better than the best seen.
-
-    True times are looked up fleet by fleet, and a fleet once looked at is excluded. The bound is CP-SAT's word: that of
-    the relaxation, or the objective where no better fleet is left.
-    """
+    """Let CP-SAT propose fleets, the best relaxation first, and look each up, until none can be better."""
     request.stopwatch.emit("cp-sat")
     found = call_with_cp_sat(_search, (instance, request.gap, request.seed), request.stopwatch)
     return answer_without_fleet(instance, request, _NO_FLEET, Termination.TIME_LIMIT) if found is None else found

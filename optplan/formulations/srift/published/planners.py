@@ -49,12 +49,9 @@ class CountRange:
 
 
 class FleetList:
-    """Lists every fleet that reaches an instance's global batch exactly, one by one without a dead end.
+    """Lists every fleet that reaches an instance's global batch exactly, one by one without a dead end."""
 
-    Sums of samples that the first types can reach are kept as the bits of a whole number, so that types are gone
-    through from the last to the first and every choice leaves a remainder that the types before can reach. ``batches``
-    are the samples per VM to choose from, by type, ascending.
-    """
+    # Sums that the first types can reach are the bits of a number, so that types are gone through from the last.
 
     def __init__(self, instance: SriftInstance, batches: Mapping[str, tuple[int, ...]]) -> None:
         self._instance, self._order = instance, {name: number for number, name in enumerate(instance.types)}
@@ -190,10 +187,7 @@ class _Favourites:
 
 
 def solve_eager(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Run the eager mode: allow :data:`EAGER_STEP` VMs of one type more at a time, the best type first (section 4.4).
-
-    The request's time limit, where there is one, is the budget of solving time.
-    """
+    """Run the eager mode (section 4.4): :data:`EAGER_STEP` more VMs of a type at a time, the best type first."""
     stopwatch = request.stopwatch
     own_budget = stopwatch.limit_s is None
     if own_budget:

@@ -21,12 +21,7 @@ _LEAST, _MOST, _HALVINGS = 1e-3, 1e3, 60
 
 
 def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> tuple[SriftInstance, tuple[str, ...]]:
-    """Write what was measured into an instance; without anything measured, refuse.
-
-    That is the mean of launches, with what the job took to start on the VMs, as both pass before it trains; where VMs
-    may be lost, the mean time until training went on; and passes on the fleet's GPUs are multiplied by the one factor
-    with which an iteration takes what it took.
-    """
+    """Write the mean launch, the mean pause after a loss, and one factor of all passes into an instance."""
     trials = [trial for trial in standing.trials if trial.iteration_s > 0]
     if not trials and not standing.nodes:
         raise UsageError("nothing was measured: the job has not ended its training")

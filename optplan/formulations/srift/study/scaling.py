@@ -99,12 +99,8 @@ def study_scaling(
     worlds: Sequence[int] | None = None,
     batches: Mapping[str, int] | None = None,
 ) -> ScalingStudy:
-    """Predict throughput and cost-efficiency of fleets of one type, for every type of an instance and several sizes.
-
-    Sizes are numbers of ``vms``, or of ranks (``worlds``), by default :data:`PAPER_SIZES` VMs. The instance's global
-    batch is that of strong scaling; ``batches`` of weak scaling are samples of each GPU by type, by default the largest
-    of the profile, as in the paper.
-    """
+    """Predict throughput and cost-efficiency of fleets of one type, by numbers of VMs or ranks, of every type."""
+    # Weak scaling has ``batches`` for each GPU by type, the profile's largest unless given; strong the global batch.
     sizes = _read_sizes(vms, worlds)
     if batches and mode is ScalingMode.STRONG:
         raise UsageError("batches: strong scaling shares the global batch; leave them out, or ask for weak scaling")

@@ -33,11 +33,7 @@ def value_of_one_more(
     only: Sequence[str] = (),
     time_limit_s: float | None = None,
 ) -> tuple[OneMoreVm, ...]:
-    """Find what one more VM of each type would be worth, of those of which the number is known, or ``only`` of some.
-
-    VMs are whole, so that one more may help although not all are used, and may not help although all are; it may make
-    the first fleet possible where the result has none. ``time_limit_s`` is for each type.
-    """
+    """Find what one more VM of each type, or of ``only`` some, would be worth; it may make the first fleet possible."""
     names = [name for name, vm in instance.types.items() if vm.available is not None and (not only or name in only)]
     groups = () if result.solution is None else result.solution.groups
     return tuple(_look_at(instance, groups, name, Stopwatch(time_limit_s)) for name in names)

@@ -92,11 +92,7 @@ def build_timeline(
     new: SriftSolution | None = None,
     old: SriftSolution | None = None,
 ) -> Timeline:
-    """Lay a run out in time: launch, training, the loss, and how it goes on.
-
-    ``new`` is the fleet with which it goes on, without which the timeline ends with the loss; ``old`` the one that it
-    had, for its batches: a UsageError where that does not have the VMs that the state says.
-    """
+    """Lay a run out in time, up to the loss and, with a ``new`` fleet, beyond; the ``old`` one says batches."""
     draft = _Draft()
     draft.vms, draft.batches = state.vms, {} if old is None else _batches(old)
     if old is not None and count_vms(old.groups) != state.vms:

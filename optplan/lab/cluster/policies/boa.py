@@ -58,10 +58,7 @@ def require_one_type(plan: BoaPlan) -> str:
 
 
 class BudgetHeld(InTurn):
-    """Follow the plans of an instance's frontier at the multiplier that holds its budget; nothing is learned.
-
-    Every job keeps the row by which it was admitted. Where the arrivals are those that were planned, that is the plan.
-    """
+    """Follow an instance's frontier at the multiplier that holds its budget; jobs keep the row of their admission."""
 
     def __init__(self, instance: BoaInstance, hold: Hold = Hold.DEBT) -> None:
         super().__init__("boa-held" if hold is Hold.DEBT else f"boa-{hold}", self._find_width)
@@ -126,10 +123,7 @@ class BudgetHeld(InTurn):
 
 
 class Scheduled:
-    """Follow the widths of a plan on one type of GPU, on a cluster of fixed size, where jobs queue in an order.
-
-    BOA's optimum holds for nodes that are rented as they are needed: here its widths are a heuristic.
-    """
+    """Follow a plan's widths, on one type, on a cluster of fixed size in an order of the queue: a heuristic there."""
 
     interval_s: float | None = None
 
@@ -247,10 +241,7 @@ class Scheduled:
 
 
 class Autoscaled(Scheduled):
-    """Follow the widths of a plan on one type of GPU, on a cluster that grows and shrinks in rounds.
-
-    Nodes are asked for in rounds and come after their start, as the paper's cluster expander does it.
-    """
+    """Follow a plan's widths, on one type, on a cluster that grows and shrinks in rounds, as the paper's does."""
 
     interval_s = ROUND_S
 
@@ -277,13 +268,9 @@ REPORT_S = 900.0
 
 
 class BoaOnline(InTurn):
-    """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between.
+    """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between."""
 
-    What is known at the start is an instance: rates, sizes and speeds as somebody planned with them, perhaps on another
-    week; classes that it does not have are learned from nothing. The width calculator is told what jobs do, as streams
-    tell it, and how fast they are every 15 minutes and where they leave a width. Jobs take their new widths when their
-    next epoch begins.
-    """
+    # Known at the start is an instance, perhaps of another week. Jobs take new widths when their next epoch begins.
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
         super().__init__("boa-online", self._find_width)

@@ -11,10 +11,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class InTurn:
-    """Give every job what it wants; on a cluster of fixed size, jobs wait in the order of their arrival.
-
-    Nobody overtakes. A job that wants more after an epoch and cannot have it keeps what it holds until its next one.
-    """
+    """Give every job what it wants, in the order of arrival; who cannot have more keeps what it holds for an epoch."""
 
     interval_s = None
 
@@ -77,12 +74,9 @@ def requested(job: Job) -> int:
 
 
 class EqualShare:
-    """Divide all GPUs of a cluster of fixed size evenly, round by round.
+    """Divide all GPUs of a cluster of fixed size evenly, round by round; the first to come get what is left over."""
 
-    What does not come out even goes one GPU each to those who came first; with more jobs than GPUs, these hold one and
-    the others wait. A job that cannot run on its share holds the most below it on which it can; where there is nothing
-    below it, the least on which it can, at the expense of those who came later, or it waits for the next round.
-    """
+    # A job that cannot run on its share holds the most below it on which it can, or else the least, or waits.
 
     name, interval_s = "equal-share", ROUND_S
 
@@ -105,15 +99,9 @@ class EqualShare:
 
 
 class LeastAttained:
-    """Tiresias' least attained service: whoever has had little comes before whoever has had much.
+    """Tiresias' two queues (Gu et al., NSDI 2019), as simulated with Pollux: who has had the threshold comes second."""
 
-    Two queues, as in the simulator published with Pollux (``simulator/tiresias.py`` of petuum/adaptdl, branch
-    osdi21-artifact): a job is in the first until it has attained the threshold, and in the second from then on. Each is
-    in the order of arrival in it. In every round, jobs get the GPUs that they asked for, first queue first, as long as
-    GPUs are left; smaller ones may overtake those that do not fit, and whoever gets none is stopped.
-
-    Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019.
-    """
+    # First queue first, jobs get what they asked for while GPUs are left; smaller ones may overtake, the others stop.
 
     name, interval_s = "least-attained", ROUND_S
 

@@ -62,13 +62,7 @@ KNOWERS: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyT
 def make_policy(
     text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH
 ) -> SchedulingPolicy:
-    """Return the policy that a text names.
-
-    The text is a name of :data:`POLICIES`, ``one-width:N``, ``pollux``, ``pollux-autoscaled:TARGET``, the path of a BOA
-    plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon and that path; or a name of :data:`KNOWERS`,
-    a colon and the path of a BOA instance (with a budget, but for ``price-that-fits``). ``target`` counts where it does
-    not stand in the text; ``knowledge`` is what Pollux knows about speeds.
-    """
+    """Return the policy that a text names, with its target if not in the text, and what Pollux knows of speeds."""
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
     name, colon, number = (text if target is None else f"{text}:{target}").partition(":")

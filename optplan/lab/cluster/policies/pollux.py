@@ -75,13 +75,10 @@ class Truth:
 
 
 class Learned:
-    """What each job has learned: the model fitted to the spreads that it has run on, and linear speedups before.
+    """What each job has learned: the model fitted to the spreads that it has run on, and linear speedups before."""
 
-    Pollux' agents fit it to all that they have seen, at the local batches that they have used. Here a job knows a
-    spread at all local batches that were measured there; and since the model is a straight line in GPUs, on one node
-    and on several, it remembers the spreads with the fewest and with the most GPUs of either, on as few nodes as
-    possible. A job that learns by itself is believed instead.
-    """
+    # The model is a line in GPUs on one node and on several: a job remembers the fewest and the most GPUs of either, at
+    # all local batches that were measured there. A job that learns by itself is believed instead.
 
     def __init__(self, gpus_per_node: int) -> None:
         self._gpus_per_node = gpus_per_node
@@ -215,12 +212,10 @@ def read_band(text: str) -> tuple[float, float, float]:
 
 
 class PolluxAutoscaled(Pollux):
-    """Divide all GPUs by Pollux' fitness, of as many nodes as suit a target efficiency.
+    """Divide all GPUs by Pollux' fitness, on the number of nodes whose efficiency is closest to a target."""
 
-    The efficiency is the sum of the jobs' speedups over one GPU, divided by the GPUs of the cluster. In every round in
-    which it is outside the band, the number of nodes becomes the one at which the best division's efficiency, without
-    regard to where GPUs are, is closest to the target; by bisection, since more nodes are used less efficiently.
-    """
+    # Efficiency is the sum of speedups over one GPU by the GPUs of the cluster; bisection, as more nodes are used
+    # worse.
 
     def __init__(self, target: str, knowledge: Knowledge = Knowledge.TRUTH) -> None:
         super().__init__(knowledge)

@@ -31,11 +31,10 @@ _PARTS = 64
 
 
 class _Table:
-    """What jobs of a class hold at each of P descending prices, by the part of their work that is next.
+    """What jobs of a class hold at each of P descending prices, by the part (C,) of their work that is next."""
 
-    Part by part (C,) from the last one back: ``best`` (C, P) are the widths that are best to take, ``stays`` (C, P, K)
-    says whether to keep one of the ``widths`` (K,) instead, and ``left`` (C,) is the least cost of the rest.
-    """
+    # ``best`` (C, P) are widths to take, ``stays`` (C, P, K) whether to keep another; ``left`` (C,) what the rest
+    # costs.
 
     def __init__(self, instance: BoaInstance, name: str, widths: Sequence[int], prices: FloatArray) -> None:
         job_class, options = instance.classes[name], instance.options(name)
@@ -77,13 +76,10 @@ class _Table:
 
 
 class PriceThatFits:
-    """Let all jobs run on the widths of the lowest price at which they fit, on a cluster of fixed size.
+    """Let all jobs run on the widths of the lowest price at which they fit, on a cluster of fixed size."""
 
-    What is left over goes to those who would have more at the next lower price, in the order of their arrival. Where
-    jobs do not even fit at the highest price, on the widths that take least GPU-hours, those with least left per weight
-    go first. A job is taken to be as large as its class is on average, and one that has done more to be about to end;
-    one of a class that the instance does not have holds one GPU.
-    """
+    # What is left over goes to those who want more at the next lower price; where jobs do not fit at the highest one,
+    # those with least left per weight go first. Jobs count as of mean size; one of an unknown class holds one GPU.
 
     name, interval_s = "price-that-fits", None
 

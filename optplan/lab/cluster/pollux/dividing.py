@@ -142,11 +142,7 @@ def divide(task: Round) -> Division:
 
 
 def share_gpus(claims: Sequence[Prospect], gpus: int) -> tuple[FloatArray, IntArray]:
-    """Share GPUs without regard to nodes, at the least sum of costs.
-
-    Returns the least sums with at most 0 to ``gpus`` GPUs, (gpus + 1,); and what the last of the first j + 1 jobs holds
-    in them, (J, gpus + 1).
-    """
+    """Return the least sums of costs of 0 to ``gpus`` GPUs, whatever the nodes, and what jobs hold, (J, gpus + 1)."""
     least = np.zeros(gpus + 1)
     held = np.zeros((len(claims), gpus + 1), dtype=np.int64)
     for number, claim in enumerate(claims):
@@ -159,10 +155,7 @@ def share_gpus(claims: Sequence[Prospect], gpus: int) -> tuple[FloatArray, IntAr
 
 
 def share_nodes(task: Round) -> tuple[float, list[int]]:
-    """Share GPUs where each job of several nodes also takes that many nodes from other such jobs, at the least cost.
-
-    Returns the least sum of costs, which no division's is below, and what each job holds in it.
-    """
+    """Share GPUs, and nodes between jobs of several of them; return the bound on costs, and what each job holds."""
     nodes, gpus = len(task.nodes), len(task.nodes) * task.gpus_per_node
     least = np.zeros((gpus + 1, nodes + 1))
     choices = [list(_list_choices(claim)) for claim in task.claims]
@@ -217,10 +210,7 @@ def _cheapest(claim: Prospect) -> FloatArray:
 
 
 def _rearrange(draft: _Draft, wishes: Sequence[int], enough: float) -> None:
-    """Let a few jobs at a time share anew what they hold, while that does not reach the bound.
-
-    They are all jobs on some nodes, and some of those who hold other numbers of GPUs than they would without nodes.
-    """
+    """Let a few jobs at a time, on the same nodes or away from their wishes, share anew until the bound is reached."""
     draws = np.random.default_rng(0)  # the same for every division: nothing is left to chance
     nodes, jobs = draft.task.nodes, range(len(wishes))
     for _ in range(_REARRANGEMENTS):
@@ -266,10 +256,7 @@ class _Draft:
                 self.put(number, claim.held)
 
     def place(self, numbers: Sequence[int], counts: Sequence[int]) -> None:
-        """Place numbers of GPUs of jobs without any: who keeps what it holds first, then large before small.
-
-        Who finds no place gets none.
-        """
+        """Place GPUs of jobs without any: who keeps what it holds first, then large before small; the rest get none."""
         moved = []
         for number, count in zip(numbers, counts, strict=True):
             claim = self.task.claims[number]

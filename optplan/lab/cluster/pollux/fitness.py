@@ -43,12 +43,7 @@ def restart_factor(age_s: float, restarts: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Prospect:
-    """What one job would make of GPUs in the next round.
-
-    ``within`` and ``across`` (K + 1,) are its speed on 0 to K GPUs, the most it may hold, of one node and of several,
-    relative to that on its fair share; zero where it cannot run. ``restart_factor`` is what is left of its speed unless
-    it keeps what it holds.
-    """
+    """What a job makes of 0 to K GPUs (K + 1,), within a node or across, relative to its speed on a fair share."""
 
     held: Places
     within: FloatArray

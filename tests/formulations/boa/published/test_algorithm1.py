@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
-from optplan.errors import EngineError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
@@ -20,11 +18,9 @@ from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.published.algorithm1 import (
-    compile_program,
     glue_epochs,
     run_algorithm1,
     solve_algorithm1,
-    solve_algorithm1_cvxpy,
     sort_segments,
 )
 from optplan.instances.generators import random_boa
@@ -32,6 +28,7 @@ from optplan.progress import Event, Stopwatch
 from optplan.solving import solve
 from optplan.speedup import PowerSpeedup
 from optplan.units import Amount, BudgetUnit
+from tests.formulations.boa.published.convex_program import compile_program
 
 SEEDS = st.integers(0, 10_000)
 
@@ -239,34 +236,3 @@ def test_progress_is_reported_and_the_time_limit_kept() -> None:
     late = run_algorithm1(instance, SolveRequest(stopwatch=Stopwatch(1e-9)), sort_segments)
     assert (late.status, late.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
     assert late.counters == {"configurations": 0.0, "inner_solves": 0.0}
-
-
-def test_failures_of_cvxpy_are_engine_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it raises or ends without a solution; the message names the solver that does without."""
-    import cvxpy
-
-    instance = random_boa(classes=2, epochs=3, widths=3)
-
-    def fail(*_: Any, **__: Any) -> None:  # noqa: ANN401 - stands for a method of CVXPY
-        message = "out of memory"
-        raise cvxpy.error.SolverError(message)
-
-    monkeypatch.setattr(cvxpy.Problem, "solve", fail)
-    with pytest.raises(
-        EngineError, match=r"CVXPY could not solve the glued problem \(out of memory\); use solver publ"
-    ):
-        solve_algorithm1_cvxpy(instance, SolveRequest())
-    monkeypatch.setattr(cvxpy.Problem, "solve", lambda *_, **__: None)
-    with pytest.raises(
-        EngineError, match="CVXPY calls the glued problem None, although the least budget does not exceed"
-    ):
-        solve_algorithm1_cvxpy(instance, SolveRequest())
-
-
-def test_the_program_names_its_engine() -> None:
-    """The result says who solved the inner problems."""
-    import cvxpy
-
-    instance = random_boa(classes=1, epochs=2, widths=2)
-    result = solve(instance, solver="published-algorithm1-cvxpy")
-    assert (result.engine, result.engine_version) == ("cvxpy", cvxpy.__version__)

@@ -328,8 +328,8 @@ def draw_quotas(seed: int) -> BoaInstance:
 def test_forced_optima_within_quotas_are_those_of_the_whole_engine(seed: int) -> None:
     """Over 4 draws, branch and price alone, with earlier plans to begin with, finds what a solve finds."""
     from optplan.formulations.boa.exact.costs import cost_steps
-    from optplan.formulations.boa.exact.forced import ForcedPlans
     from optplan.formulations.boa.exact.paths import solve_costs
+    from optplan.formulations.boa.study.explaining import ForcedPlans
     from optplan.progress import Stopwatch
 
     rng = np.random.default_rng(seed)
@@ -357,7 +357,7 @@ def test_forced_optima_within_quotas_are_those_of_the_whole_engine(seed: int) ->
 
 def test_what_is_forced_one_after_another_needs_several_limits_and_pure_plans() -> None:
     """Mixed plans and a budget alone are left to their own engines."""
-    from optplan.formulations.boa.exact.forced import ForcedPlans
+    from optplan.formulations.boa.study.explaining import ForcedPlans
 
     assert ForcedPlans.state(one_table(), 2250.0, 1e-6) is None
     assert ForcedPlans.state(draw_quotas(0).replace(policy="mixed"), 1.0, 1e-6) is None

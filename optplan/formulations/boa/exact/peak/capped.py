@@ -74,10 +74,7 @@ def refuse_uncapped(instance: BoaInstance) -> str:
 
 
 def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Find a good plan with whole widths that keeps a limit on the GPUs in use at once.
-
-    Optimal only where the optimum without the limit keeps it; else with that one's bound and certificates.
-    """
+    """Find a good plan with whole widths within a limit on the GPUs at once, with the bound of that without it."""
     limit = instance.most_gpus
     free = instance.replace(most_gpus=None)
     plain = describe(free).features <= {"gpu-types", "whole-nodes"}

@@ -29,12 +29,8 @@ _MOST_CELLS = 10_000_000
 
 
 def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence[float] = ()) -> dict[str, float]:
-    """Forecast how many GPUs widths have in use at once, and the share of the time with more than ``over``.
-
-    ``p50``, ``p95``, ``p99``, ``busiest_p95`` and ``over_N``, with ``.type`` behind them for one of several types; with
-    ``steady_`` in front of them as if arrivals were steady. Without patterns of arrivals these are all. Empty where
-    more GPUs are in use than can be listed one by one.
-    """
+    """Forecast GPUs in use at once, and the share of the time with more than ``over``; empty where too many to list."""
+    # ``p50``, ``p95``, ``p99``, ``busiest_p95``, ``over_N``, each also ``steady_`` and by ``.type`` where that differs.
     stays = list_stays(instance, solution)
     all_steady = gather_crowd(instance, stays, steady=True)
     # The numbers of cells that may be in use cannot always be listed.

@@ -121,10 +121,7 @@ def find_least_reach(instance: BoaInstance, probability: float, scale: float) ->
 
 
 def refute(instance: BoaInstance, limit: PeakLimit, slope: float) -> Callable[[str], TreeCertificate]:
-    """Return what certifies that no plan keeps the limit: even the least of any plan is more than it allows.
-
-    It is asked for a limit that does not help, however large, or for none by an empty name.
-    """
+    """Return what certifies that the least of any plan breaks the limit; asked for a limit that does not help."""
     condition, others = find_condition(instance, limit, "slope", slope), len(instance.limits)
     assert condition is not None
 
@@ -162,11 +159,9 @@ def find_condition(instance: BoaInstance, limit: PeakLimit, kind: str, number: f
 
 
 def least_over(mean: float, clumps: FloatArray, low: float, high: float) -> float:
-    """Return the least share of the time with more than c jobs, in clumps of a mean number over the day.
-
-    Of n clumps, all jobs are at most c when c trials, each ending a clump, end n of them or more: so the chance is that
-    of a Poisson number to be at most a binomial one, whose chances ``clumps`` (c + 1,) has.
-    """
+    """Return the least share of the time with more than c jobs, in clumps of a mean number over the day."""
+    # Of n clumps, all jobs are at most c when c trials, each ending a clump, end n of them or more: (c + 1,)
+    # ``clumps``.
     from scipy.special import pdtr
 
     at = np.array([mean]) if high <= low * (1.0 + 1e-12) else np.linspace(low * mean, high * mean, _PARTS + 1)
