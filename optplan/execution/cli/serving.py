@@ -47,7 +47,7 @@ _PART = Kind("PART", _parse_part)
     short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
         "optplan serve state --instance boa-newtrace --budget 120gpu",
-        "optplan serve state --inbox inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --inbox inbox --slurm --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -62,8 +62,7 @@ _PART = Kind("PART", _parse_part)
 )
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
 @click.option("--inbox", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
-@click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
-@click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
+@click.option("--slurm", is_flag=True, help="Ask sacct every minute.", show_default=False)
 @click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
 @click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
 @click.option("--window", type=TIME, help="What was seen so long ago weighs 1/e: 72h.")
@@ -91,8 +90,7 @@ def serve(
     listen: tuple[str, int],
     names: tuple[str, ...],
     inbox: Path | None,
-    slurm: str | None,
-    cpus_per_gpu: int | None,
+    slurm: bool,
     timezone: str,
     class_pattern: str,
     window: float | None,
@@ -132,7 +130,7 @@ def serve(
     publisher.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(publisher, SlurmJobs(class_names, clock, cpus_per_gpu), watch=inbox, slurm=slurm)
+        sources = make_sources(publisher, SlurmJobs(class_names, clock), watch=inbox, sacct=slurm)
         return asyncio.run(_serve(publisher, door, class_names, sources))
     finally:
         publisher.stop()
