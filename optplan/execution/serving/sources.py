@@ -7,7 +7,6 @@ again, which does no harm.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from optplan.errors import DataError, OptplanError, OutputError
-from optplan.execution.online.events import HintsReported, OnlineEvent, parse_events
+from optplan.execution.online.events import OnlineEvent, parse_events
 from optplan.execution.serving.publisher import Publisher, publish_file
 from optplan.execution.serving.slurm import SlurmJobs
 from optplan.instances.job_logs.records import LeftOut
@@ -40,8 +39,8 @@ _SHOWN_ERRORS = 100
 class FolderWatch:
     """Takes the files of a folder. Writers rename files into it, so that none is read half.
 
-    ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``JOB.hints.json``
-    AdaptDL's hints of a job; ``*.sacct`` what ``sacct --parsable2`` printed. Names with a dot in front are left alone.
+    ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``*.sacct`` what
+    ``sacct --parsable2`` printed. Names with a dot in front are left alone.
     """
 
     def __init__(self, folder: Path, publisher: Publisher, slurm: SlurmJobs) -> None:
@@ -82,20 +81,15 @@ class FolderWatch:
         return errors + tell_all(self._publisher, events)
 
     def _read(self, path: Path) -> tuple[list[OnlineEvent], dict[int, str]]:
-        instance = self._publisher.view.instance
         if path.name.endswith(".sacct"):
-            events, left_out = self._slurm.read_list(path, instance)
+            events, left_out = self._slurm.read_list(path, self._publisher.view.instance)
             _tell_left_out(path.name, left_out)
             return events, {}
-        if path.name.endswith(".hints.json"):
-            job = path.name.removesuffix(".hints.json")
-            job_class = self._slurm.class_names.find(job, instance.classes)
-            return [read_hints(json.loads(path.read_text("utf-8")), job, job_class)], {}
         if path.name.endswith(".jsonl"):
             return parse_events([json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()])
         if path.name.endswith(".json"):
             return parse_events(json.loads(path.read_text("utf-8")))
-        raise DataError(path.name, "is of no kind that is known", "name it *.json, *.jsonl, JOB.hints.json or *.sacct")
+        raise DataError(path.name, "is of no kind that is known", "name it *.json, *.jsonl or *.sacct")
 
 
 class SlurmQuestions:
@@ -111,12 +105,6 @@ class SlurmQuestions:
         _tell_and_log("sacct", self._publisher, events, left_out)
         self._days = _LATER_DAYS
         return len(events)
-
-
-def read_hints(data: object, job: str, job_class: str) -> HintsReported:
-    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over."""
-    digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
-    return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
 
 
 def tell_all(publisher: Publisher, events: Sequence[OnlineEvent]) -> list[str]:

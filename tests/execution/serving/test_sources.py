@@ -66,7 +66,7 @@ def test_a_list_of_sacct_becomes_arrivals_and_completions(tmp_path: Path, jobs: 
 
 
 def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
-    """Events, lines of events, hints and lists of Slurm; the same files again count nothing again."""
+    """Events, lines of events, and lists of Slurm; the same files again count nothing again."""
     inbox = tmp_path / "inbox"
     watch = FolderWatch(inbox, publisher, jobs)
     arrival = {"kind": "arrival", "id": "1", "job_class": "a"}
@@ -74,14 +74,13 @@ def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Pub
         "1.json": json.dumps({"events": [arrival]}),
         "2.jsonl": json.dumps({**arrival, "id": "2"}) + "\n\n" + json.dumps(arrival) + "\n",
         "3.sacct": _SACCT,
-        "a-job.hints.json": json.dumps({"initBatchSize": 8}),
         ".half": "{",
     }
     for _ in range(2):
         for name, text in files.items():
             (inbox / name).write_text(text, "utf-8")
-        assert watch.look() == 4
-        assert publisher.view.events == 2 + 5 + 1
+        assert watch.look() == 3
+        assert publisher.view.events == 2 + 5
     assert sorted(os.listdir(inbox / "taken")) == sorted(set(files) - {".half"})
     assert os.listdir(inbox / "refused") == []
     assert (inbox / ".half").exists()
@@ -97,8 +96,6 @@ def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Pub
         ("x.jsonl", '{"kind": "completion", "id": "1", "job_class": "zebra"}', "no class 'zebra'"),
         ("x.txt", "", "of no kind that is known"),
         ("x.sacct", "nothing", "does not begin with the header"),
-        ("zebra.hints.json", "{}", "begins with no class that is known"),
-        ("a-1.hints.json", '{"initBatchSize": -1}', "hints.initBatchSize"),
         ("\xff.json", "\x00", "cannot be read"),
     ],
 )
