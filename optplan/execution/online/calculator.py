@@ -184,15 +184,6 @@ class WidthCalculator:
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
 
-    def calculate(self, now_s: float) -> Calculation:
-        """Calculate widths now, whatever moved."""
-        self.knowledge.urgent = self.knowledge.urgent or "asked for"
-        self._solved_s = -math.inf
-        made = self.consider(now_s)
-        if made is None:  # excluded by what is urgent
-            raise RuntimeError("no calculation was made")
-        return made
-
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
         self._graphs.pop(name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_runs_stand_beside_one_another(tmp_path: Path) -> None:
     """The textbook search followed to its end for 38 cents; and twice as slow, stopped by its budget after 40."""
     plan = plan_of("rubberband-two-stages")
     folders = {name: tmp_path / name for name in ("whole", "stopped")}
-    less = {"budget_usd": 0.4, "slower": 2.0, "replan_above": None}
+    less: dict[str, Any] = {"budget_usd": 0.4, "slower": 2.0, "replan_above": None}
     runs = {name: run(plan, out=out, **(less if name == "stopped" else {})) for name, out in folders.items()}
     rows = [[str(cell) for cell in row] for row in comparison_table(runs).rows]
     assert [row[:5] for row in rows] == [
