@@ -73,7 +73,8 @@ def main(folder: Path) -> int:
     console.print()
     console.print(comparison_table(runs))
     page = folder / "run.html"
-    optplan.write_page(page, build_comparison_page(runs, name=instance.name), overwrite=True)
+    compared = build_comparison_page({name: folder / name for name in runs}, name=instance.name)
+    optplan.write_page(page, compared, overwrite=True)
     console.print(f"\nwrote {page}")
     return max(outcome.code for outcome in runs.values())
 

@@ -19,10 +19,6 @@ from optplan.execution.measuring.trial_timings import summarise as summarise
 from optplan.execution.online.calculator import WidthCalculator as WidthCalculator
 from optplan.execution.online.decisions import decide as decide
 from optplan.execution.online.events import Measurement as Measurement
-from optplan.execution.online.foreign import (
-    AdaptDLPolicy as AdaptDLPolicy,
-    SiaPolicy as SiaPolicy,
-)
 from optplan.execution.online.jobs import (
     ActiveJob as ActiveJob,
     Node as Node,

@@ -14,6 +14,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,9 @@ class ClockExecutor(Executor):
     """What executors on a clock that jumps have in common: their heirs say what takes how long."""
 
     def __init__(self, now_s: float) -> None:
-        self._clock: VirtualClock[Event | str] = VirtualClock(now_s)
-        #: By node, the tickets of what is to happen to it; and operations, which the clock calls by their names.
+        #: Holds what is heard, and what happens in operations: by their names, or what makes it happen.
+        self._clock: VirtualClock[Any] = VirtualClock(now_s)
+        #: By node, the tickets of what is to happen to it; and operations.
         self._nodes: dict[str, list[int]] = {}
         self._running: dict[str, Any] = {}
 
@@ -87,11 +89,11 @@ class ClockExecutor(Executor):
             return []
         events: list[Event] = []
         while (item := self._clock.advance(at)) is not None:
-            events += self._happen(item) if isinstance(item, str) else [item]
+            events += self._happen(item) if isinstance(item, str | partial) else [item]
         return events
 
     @abstractmethod
-    def _happen(self, name: str) -> list[Event]:
+    def _happen(self, what: Any) -> list[Event]:  # noqa: ANN401 - as its heir has scheduled it
         """Let happen what is due in an operation."""
 
 
@@ -152,9 +154,9 @@ class VirtualExecutor(ClockExecutor):
             self._clock.cancel(ticket)
             self._running[operation] = stopped, self._clock.schedule(self._clock.now, operation)
 
-    def _happen(self, name: str) -> list[Event]:
+    def _happen(self, what: str) -> list[Event]:
         """End an operation."""
-        operation: Operation = self._running.pop(name)[0]
+        name, operation = what, self._running.pop(what)[0]
         now_s = self._clock.now
         took_s, planned_s = now_s - operation.wanted_s, self._time_operation(operation)
         share = 1.0 if planned_s <= 0 else min(1.0, took_s / planned_s)

@@ -58,7 +58,7 @@ def test_an_elastic_cluster_is_cheaper_and_as_quick(
 
     def run_at_once(plan: optplan.Plan, _: str, *, space: object, **options: Any) -> RunOutcome:  # noqa: ANN401
         assert options["executor"] == "local"
-        return run(plan, space=space)
+        return run(plan, space=space, out=options["out"])
 
     monkeypatch.setattr(demo, "profile_here", profile_here)
     monkeypatch.setattr(demo, "run", run_at_once)

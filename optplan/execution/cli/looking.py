@@ -79,7 +79,7 @@ def build_pages(folders: Sequence[Path]) -> Page:
     if len(folders) > 1:
         from optplan.execution.cli.searches import build_comparison_page
 
-        return build_comparison_page(_read_searches(folders))
+        return build_comparison_page({str(folder): folder for folder in folders})
     kind = kind_of_folder(folders[0])
     page: Page = kind.build_page(kind.look(folders[0]))
     return page

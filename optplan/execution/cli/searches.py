@@ -5,7 +5,8 @@ That is shown as tables, a picture and pages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.execution.cli.kinds import RunKind, Told
@@ -14,9 +15,9 @@ from optplan.execution.options import SearchOptions, make_rules
 from optplan.execution.outcomes import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
 from optplan.execution.state import State
-from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section
+from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds
-from optplan.reporting.segments import MOST_ROWS, draw_spans
+from optplan.reporting.segments import draw_spans
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Table, fact_table, numbers
 from optplan.units import format_duration
@@ -67,7 +68,11 @@ class _Searches(RunKind):
         return build_run_page(told)
 
     def draw(self, outcome: RunOutcome) -> Figure:
-        return draw_run(outcome.segments, end_s=outcome.time_s, actual=_name_rows(outcome)[0])
+        """Draw when segments were to go on, and below that when they did; one that has not ended ends now."""
+        segments, actual = outcome.segments, _name_rows(outcome)[0]
+        spans = {"planned": [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in segments]}
+        spans |= {actual: [_when(each, outcome.time_s) for each in segments]} if actual else {}
+        return draw_spans([each.id for each in segments], spans)
 
 
 def describe_clock(outcome: RunOutcome) -> str:
@@ -180,40 +185,22 @@ def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
     return Table(title, _COMPARED, rows, num_keys=2)
 
 
-def build_comparison_page(runs: Mapping[str, RunOutcome], *, name: str = "") -> Page:
-    """Build the page of several runs beside one another, and of each what was planned beside what happened."""
-    costs = {run: outcome.cost_usd for run, outcome in runs.items() if outcome.cost_usd is not None}
-    title = f"{len(runs)} runs beside one another"
-    if len(costs) == len(runs) > 1 and max(costs.values()) > 0:
+def build_comparison_page(folders: Mapping[str, Path], *, name: str = "") -> Page:
+    """Build the page of the runs in folders beside one another, and of each what was planned beside what happened."""
+    told = {run: KIND.look(folder) for run, folder in folders.items()}
+    costs = {run: each.outcome.cost_usd for run, each in told.items() if each.outcome.cost_usd is not None}
+    title = f"{len(told)} runs beside one another"
+    if len(costs) == len(told) > 1 and max(costs.values()) > 0:
         least, most = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)
         title = f"{least} cost {_usd(costs[least])}, {most} {_usd(costs[most])}"
-    ended = all(outcome.status == "ended" and outcome.code == 0 for outcome in runs.values())
+    ended = all(each.outcome.status == "ended" and each.outcome.code == 0 for each in told.values())
     badge, kind = ("done", "good") if ended else ("not all done", "fair")
-    sections = [Section("runs", "All of them", [comparison_table(runs)])]
-    for number, (run, outcome) in enumerate(runs.items(), start=1):
-        said = _list_events(outcome)
-        blocks = [*_compare_segments(outcome), *([Items(said)] if said else [])]
-        sections.append(Section(f"run-{number}", run, blocks))
+    table = comparison_table({run: each.outcome for run, each in told.items()})
+    sections = [Section("runs", "All of them", [table])]
+    for number, (run, each) in enumerate(told.items(), start=1):
+        drawn = [block for section in each.tell_history() if section.id == "use" for block in section.blocks]
+        sections.append(Section(f"run-{number}", run, [*drawn, segment_table(each.outcome)]))
     return Page(name, title, "", badge, kind, (), (), sections, window_title=f"runs of {name or 'a plan'}")
-
-
-def _list_events(outcome: RunOutcome) -> list[str]:
-    """Say what else happened in a run."""
-    said = [f"After {_seconds(each.t)}: {each.why}" for each in outcome.replans]
-    said += [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()]
-    return [*said, *outcome.notes]
-
-
-def _compare_segments(outcome: RunOutcome) -> Sequence[Block]:
-    label = "For each segment two bars over time: when it was planned to go on, and when it did."
-    reading = "Grey: when a segment was to go on; blue: when it did; orange: nodes were waited for."
-    if _is_as_planned(outcome):
-        label = "For each segment a bar over time: when it is planned to go on."
-        reading = "Grey: when a segment is to go on; orange: nodes are waited for."
-    if len(outcome.segments) > MOST_ROWS:
-        reading += f" The first {MOST_ROWS} segments are shown; the table has all of them."
-    figure = draw_run(outcome.segments, end_s=outcome.time_s, actual=_name_rows(outcome)[0])
-    return [Charts([(label, figure)], reading=reading), segment_table(outcome)]
 
 
 def _metric(trial: Winner) -> str:
@@ -247,16 +234,6 @@ def _seconds(seconds: float | None) -> str:
 
 def _usd(usd: float | None) -> str:
     return NOTHING if usd is None else f"${usd:,.4f}" if usd < 1 else f"${usd:,.2f}"
-
-
-def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float, actual: str = "actual") -> Figure:
-    """Draw when segments were to go on, and below that when they did, under the name ``actual``; nothing where empty.
-
-    Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``.
-    """
-    planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in segments]
-    spans = {"planned": planned} | ({actual: [_when(each, end_s) for each in segments]} if actual else {})
-    return draw_spans([each.id for each in segments], spans)
 
 
 def _when(segment: SegmentOutcome, end_s: float) -> tuple[float, float, float]:

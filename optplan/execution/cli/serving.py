@@ -16,7 +16,6 @@ from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, Amount
 
 if TYPE_CHECKING:
-    from optplan.execution.serving.naming import ClassNames
     from optplan.execution.serving.publisher import Publisher
     from optplan.execution.serving.service import Door
 
@@ -47,7 +46,7 @@ _PART = Kind("PART", _parse_part)
     short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
         "optplan serve state --instance boa-newtrace --budget 120gpu",
-        "optplan serve state --inbox inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --inbox inbox --slurm --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -61,9 +60,8 @@ _PART = Kind("PART", _parse_part)
     help="Where to listen; port 0 takes a free one.",
 )
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
-@click.option("--inbox", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
-@click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
-@click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
+@click.option("--inbox", type=DIR, help="Folder whose files are taken: events, sacct's lists.")
+@click.option("--slurm", is_flag=True, help="Ask sacct every minute.", show_default=False)
 @click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
 @click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
 @click.option("--window", type=TIME, help="What was seen so long ago weighs 1/e: 72h.")
@@ -91,8 +89,7 @@ def serve(
     listen: tuple[str, int],
     names: tuple[str, ...],
     inbox: Path | None,
-    slurm: str | None,
-    cpus_per_gpu: int | None,
+    slurm: bool,
     timezone: str,
     class_pattern: str,
     window: float | None,
@@ -127,20 +124,18 @@ def serve(
     terms: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     terms |= {} if window is None else {"window_h": window / SECONDS_PER_HOUR}
     terms |= {} if every is None else {"every_s": every}
-    class_names, clock = ClassNames(class_pattern), Clock(find_zone(timezone))
+    jobs = SlurmJobs(ClassNames(class_pattern), Clock(find_zone(timezone)))
     publisher = Publisher(folder, given, terms)
     publisher.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(publisher, SlurmJobs(class_names, clock, cpus_per_gpu), watch=inbox, slurm=slurm)
-        return asyncio.run(_serve(publisher, door, class_names, sources))
+        sources = make_sources(publisher, jobs, watch=inbox, sacct=slurm)
+        return asyncio.run(_serve(publisher, door, sources))
     finally:
         publisher.stop()
 
 
-async def _serve(
-    publisher: Publisher, door: Door, class_names: ClassNames, sources: Sequence[Callable[[], Awaitable[None]]]
-) -> int:
+async def _serve(publisher: Publisher, door: Door, sources: Sequence[Callable[[], Awaitable[None]]]) -> int:
     import asyncio
 
     from optplan.execution.serving.publisher import publish_file
@@ -161,5 +156,5 @@ async def _serve(
         what, token = publisher.view.instance.name or "widths", publisher.folder / "token"
         note(f"serving {what} at {address}; the token lies in {token}")
 
-    await serve_http(publisher, door, class_names=class_names, stop=stop, on_ready=tell, sources=sources)
+    await serve_http(publisher, door, stop=stop, on_ready=tell, sources=sources)
     return 128 + caught[0]

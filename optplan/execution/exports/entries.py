@@ -46,8 +46,7 @@ class ExporterEntry:
     """One target of ``optplan export``.
 
     ``needs`` has to be there to use the files, which ``checked_by`` reads in the project's own tests; ``template`` is
-    the ``module:class`` of what ``--template`` may hold; jobs that are ``launched`` start through ``launch.sh``, which
-    is written, too, with what it reads.
+    the ``module:class`` of what ``--template`` may hold. Jobs start through ``launch.sh``, which is written besides.
     """
 
     name: str
@@ -56,7 +55,6 @@ class ExporterEntry:
     checked_by: str
     write: Part[WriteFiles] = Part("files")
     template: str = ""
-    launched: bool = True
     workdir: Workdir = Workdir.SHARED
 
 
@@ -102,15 +100,6 @@ _OWN = (
         write=f"{_HERE}.skypilot:write_files",
         template=f"{_HERE}.skypilot:SkyPilotTemplate",
         workdir=Workdir.COPIED,
-    ),
-    ExporterEntry(
-        name="ray",
-        summary="a driver script: a Tuner that follows the plan, or optplan run on the cluster",
-        needs="Ray, and optplan on its nodes",
-        checked_by="Ray, with plans run to their end",
-        write=f"{_HERE}.ray_driver:write_files",
-        template=f"{_HERE}.ray_driver:RayTemplate",
-        launched=False,
     ),
 )
 

@@ -54,7 +54,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
     manifest = {"version": VERSION, "export_id": request.export_id, **said}
     common = {"plan.json": plan.to_json_data(), MANIFEST: manifest}
     files = {name: format_json(data) + "\n" for name, data in common.items()}
-    files |= {**(write_launcher(request) if entry.launched else {}), **entry.write(request)}
+    files |= {**write_launcher(request), **entry.write(request)}
     return dict(sorted(files.items()))
 
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.errors import DataError
 from optplan.execution.exports.commands import write_promotion
 from optplan.execution.exports.folder import read_manifest, read_script, write_decide
 from optplan.execution.exports.pods import (
@@ -34,12 +33,6 @@ from optplan.execution.exports.steps import CannotExpressError, Step
 
 #: A pod that was preempted, evicted or drained has not failed.
 _PREEMPTED = [{"type": "DisruptionTarget", "status": "True"}]
-#: What a TrainJob's patch may hold of a pod's specification, and of a container's.
-_PATCHED = (
-    "serviceAccountName volumes initContainers containers imagePullSecrets securityContext nodeSelector affinity "
-    "tolerations schedulingGates"
-)
-_PATCHED_CONTAINER = ("name", "env", "volumeMounts", "securityContext")
 #: Seconds between the launcher's own end of a command and Kubernetes' end of the pod.
 _END_S = 10
 
@@ -153,7 +146,6 @@ def _write_train_job(steps: Sequence[Step], name: str, request: ExportRequest) -
     require_no_elastic(request, "a TrainJob")
     template = request.template_as(TrainJobTemplate)
     pod = write_pod(step, request)
-    _require_patched(pod)
     for container in pod["spec"]["containers"]:
         container["name"] = "node" if container["name"] == TRAIN else container["name"]
     return read_manifest(
@@ -166,18 +158,6 @@ def _write_train_job(steps: Sequence[Step], name: str, request: ExportRequest) -
         pod={name: part for name, part in pod.items() if part},
         **describe_container(step, request, "1"),
     )
-
-
-def _require_patched(pod: dict[str, Any]) -> None:
-    """Refuse fields of an overlay that a TrainJob cannot change in its runtime's pods."""
-    for name in pod["spec"]:
-        if name not in _PATCHED.split():
-            raise DataError(f"overlay.spec.{name}", "a TrainJob cannot change it", "say it in the training runtime")
-    for container in pod["spec"]["containers"]:
-        for name in container:
-            if name not in _PATCHED_CONTAINER:
-                path = f"overlay.spec.containers.{container['name']}.{name}"
-                raise DataError(path, "a TrainJob cannot change it", "say it in the training runtime")
 
 
 def _write_submission(request: ExportRequest, kinds: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError
 from optplan.execution.exports.folder import read_manifest
 from optplan.execution.exports.request import ExportRequest, Template, require_known
 from optplan.execution.exports.steps import CannotExpressError, Step
@@ -19,20 +19,6 @@ JOB_NAME = "optplan-job"
 #: The container that trains, in manifests and overlays.
 TRAIN = "train"
 PART_OF = {"app.kubernetes.io/part-of": "optplan"}
-#: The fields of a pod's specification and of its containers, as of Kubernetes 1.37.
-_POD_FIELDS = (
-    "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks "
-    "ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname "
-    "hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority "
-    "priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName "
-    "schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN "
-    "shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes"
-)
-_CONTAINER_FIELDS = (
-    "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy "
-    "resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath "
-    "terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
-)
 _VOLUME = "optplan"
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
@@ -140,10 +126,6 @@ def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:
         if not isinstance(part, Mapping):
             raise DataError(f"overlay.{name}", f"got {part!r}", "give fields and their values")
     spec = given.get("spec", {})
-    _require_fields(spec, _POD_FIELDS, "overlay.spec")
-    for kind in ("containers", "initContainers"):
-        for container in _list(spec, kind):
-            _require_fields(container, _CONTAINER_FIELDS, f"overlay.spec.{kind}.{_name_of(container)}")
     _require_free(spec, request.template_as(PodTemplate))
     merged = _merge(pod, given, "overlay")
     assert isinstance(merged, dict)  # as both are
@@ -153,14 +135,6 @@ def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:
 def _is_extended(name: str) -> bool:
     """Whether a resource is none of Kubernetes' own, or huge pages: neither can be promised twice."""
     return name.startswith("hugepages-") or ("/" in name and not name.partition("/")[0].endswith("kubernetes.io"))
-
-
-def _require_fields(given: Mapping[str, Any], known: str, path: str) -> None:
-    """Refuse a field that is misspelt: a cluster would, but not before the run is submitted."""
-    names = known.split()
-    for name in map(str, given):
-        if name not in names:
-            raise DataError(f"{path}.{name}", "Kubernetes 1.37 has no such field", nearest_name_hint(name, names))
 
 
 def _require_free(spec: Mapping[str, Any], template: PodTemplate) -> None:

@@ -20,6 +20,7 @@ from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
 from optplan.execution.scheduler import rank_trials, read_metric
+from optplan.formulations.boa.planning import choose_way as choose_next
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 
@@ -155,8 +156,7 @@ def choose_way(exported: Exported, unit: str) -> str:
         classes = dict.fromkeys(way.unit for way in exported.outline.ways)
         raise UsageError(f"class: got {unit!r}; {nearest_name_hint(unit, classes)}")
     with _counts(exported.folder) as counts:
-        total = sum(counts.get(name, 0) for name in ways) + 1
-        chosen = max(ways, key=lambda name: ways[name] * total - counts.get(name, 0))
+        chosen = [*ways][choose_next([*ways.values()], [counts.get(name, 0) for name in ways])]
         counts[chosen] = counts.get(chosen, 0) + 1
     return chosen
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.clock import VirtualClock
-from optplan.execution.protocol import Capabilities, Event, Executor, NodeRequest, Observation, Operation, Reported
+from optplan.execution.protocol import Capabilities, Event, NodeRequest, Observation, Operation, Reported
 from optplan.execution.records import NodeChanged, NodeNoticed, OperationEnded
 from optplan.execution.state import Phase
+from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.srift.planning import SriftPlan
 
 #: An iteration that is due now is done, whatever the last bit says.
@@ -69,18 +69,16 @@ class _Training:
         return min(done, self.operation.to_iterations or done)
 
 
-class VirtualFleet(Executor):
+class VirtualFleet(ClockExecutor):
     """Trains on a clock that jumps, and lets a course of things happen; without a word, new VMs boot as planned."""
 
     capabilities = Capabilities("virtual", is_virtual=True)
 
     def __init__(self, plan: SriftPlan, course: Course, *, heartbeat_s: float, now_s: float = 0.0) -> None:
+        super().__init__(now_s)
         self._plan, self._course, self._heartbeat_s = plan, course, heartbeat_s
-        # What happens, each thing as a function that makes it happen.
-        self._clock: VirtualClock[partial[None]] = VirtualClock(now_s)
-        self._heard: list[Event] = []
         #: When each VM was asked for; the fleet that trains, by its name; and who has gone, or will as announced.
-        self._nodes: dict[str, float] = {}
+        self._wanted_s: dict[str, float] = {}
         self._running: dict[str, _Training] = {}
         self._gone: set[str] = set()
         self._going: set[str] = set()
@@ -90,35 +88,27 @@ class VirtualFleet(Executor):
         """Take times from another plan, for what is started from now on."""
         self._plan = cast("SriftPlan", plan)
 
-    def now_s(self) -> float:
-        """Return what the clock shows."""
-        return self._clock.now
-
     def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
         """Go on with what an earlier monitor asked for: everything takes what it would have taken."""
         self.ensure_nodes(nodes)
-        now_s = self._clock.now
+        now_s, past = self._clock.now, list[Any]()
         for operation in operations:
             if operation.id not in self._running:
                 self._clock.now = operation.wanted_s
                 self.start(operation)
                 self._expect(operation.wanted_s, now_s)
-                while (happening := self._clock.advance(now_s)) is not None:
-                    happening()
+                while (item := self._clock.advance(now_s)) is not None:
+                    past += self._happen(item) if isinstance(item, partial) else [item]
         self._clock.now = now_s
+        self._hear(*past)
         return Observation(frozenset(self._nodes), frozenset(self._running))
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Ask for VMs: ranks may be started for them, which report once they have booted."""
         for request in requests:
             if request.node not in self._nodes:
-                self._nodes[request.node] = request.wanted_s
-                self._heard.append(NodeChanged(self.now_s(), request.node, Phase.READY))
-
-    def release_nodes(self, nodes: Sequence[str]) -> None:
-        """Give VMs back."""
-        for node in nodes:
-            self._nodes.pop(node, None)
+                self._wanted_s[request.node] = request.wanted_s
+                self._nodes[request.node] = self._hear(NodeChanged(self.now_s(), request.node, Phase.READY))
 
     def start(self, operation: Operation) -> None:
         """Let the fleet's new VMs boot, and its ranks train as soon as all are there."""
@@ -130,7 +120,7 @@ class VirtualFleet(Executor):
         planned_s = plan.launch_s if course.launch_s is None else course.launch_s
         boot_s = course.boots_s[index] if index < len(course.boots_s) else planned_s
         for vm in operation.place:
-            after_s = boot_s if self._nodes.get(vm, operation.wanted_s) == operation.wanted_s else 0.0
+            after_s = boot_s if self._wanted_s.get(vm, operation.wanted_s) == operation.wanted_s else 0.0
             self._clock.schedule(operation.wanted_s + after_s, partial(self._join, operation.id, vm))
 
     def ask(self, operation: str, order: int, rank: int) -> None:
@@ -138,7 +128,7 @@ class VirtualFleet(Executor):
         training = self._running.get(operation)
         if training is not None and training.vm_of[rank] not in self._gone:
             done = training.done_at(self.now_s())
-            self._heard.append(self._say(training, rank, done, stored=f"iteration-{done}", order=order))
+            self._hear(self._say(training, rank, done, stored=f"iteration-{done}", order=order))
 
     def stop(self, operation: str, grace_s: float) -> None:
         """Let the ranks end at once; those of VMs that are gone are not waited for beyond the grace."""
@@ -154,18 +144,19 @@ class VirtualFleet(Executor):
 
     def poll(self, until_s: float) -> list[Event]:
         """Return what is heard next; raise UsageError when nothing will ever happen again."""
-        while not self._heard:
-            happening = self._clock.advance(until_s)
-            if happening is None:
-                if math.isinf(until_s):
-                    raise UsageError("losses: the fleet never gets the VMs that it waits for")
-                self._clock.now = max(self._clock.now, until_s)
-                return []
-            happening()
-        heard, self._heard = self._heard, []
-        return heard
+        if math.isinf(until_s) and not len(self._clock):
+            raise UsageError("losses: the fleet never gets the VMs that it waits for")
+        return super().poll(until_s)
 
     # ---------------------------------------------------------------------------------------------------- what happens
+
+    def _happen(self, what: partial[None]) -> list[Event]:
+        what()
+        return []
+
+    def _hear(self, *events: Event) -> list[int]:
+        """Let things be heard now."""
+        return [self._clock.schedule(self.now_s(), event) for event in events]
 
     def _expect(self, from_s: float, until_s: float) -> None:
         """Let VMs go that are taken back, as is said between two times."""
@@ -193,21 +184,21 @@ class VirtualFleet(Executor):
         if training is None or training.is_told or vm in self._gone:
             return
         done = training.done_at(self.now_s())
-        self._heard += [self._say(training, rank, done) for rank, at in training.vm_of.items() if at == vm]
+        self._hear(*(self._say(training, rank, done) for rank, at in training.vm_of.items() if at == vm))
         self._clock.schedule(self.now_s() + training.heartbeat_s, partial(self._beat, name, vm))
 
     def _finish(self, name: str) -> None:
         training = self._running.get(name)
         if training is not None and not training.is_told and math.isinf(training.broken_s):
             done = training.operation.to_iterations or 0
-            self._heard += [self._say(training, rank, done, ended=True, left=True) for rank in training.vm_of]
+            self._hear(*(self._say(training, rank, done, ended=True, left=True) for rank in training.vm_of))
             self._end(name)
 
     def _leave(self, training: _Training, vm: str) -> None:
         """Let the ranks of a VM end, where it is there; with the last ones the fleet has ended."""
         if vm not in self._gone:
             ranks = [rank for rank, at in training.vm_of.items() if at == vm and rank not in training.left]
-            self._heard += [self._say(training, rank, training.done_at(self.now_s()), left=True) for rank in ranks]
+            self._hear(*(self._say(training, rank, training.done_at(self.now_s()), left=True) for rank in ranks))
             training.left.update(ranks)
             if len(training.left) == len(training.vm_of):
                 self._end(training.operation.id)
@@ -219,7 +210,7 @@ class VirtualFleet(Executor):
             now_s, operation = self.now_s(), training.operation
             done = training.done_at(now_s)
             busy_s, complete = now_s - operation.wanted_s, done == operation.to_iterations
-            self._heard.append(OperationEnded(now_s, name, done, {}, None, busy_s, complete))
+            self._hear(OperationEnded(now_s, name, done, {}, None, busy_s, complete))
 
     def _announce(self, loss: Loss) -> None:
         """Say that a VM will go; and let it go when its time has come."""
@@ -229,7 +220,7 @@ class VirtualFleet(Executor):
             return
         self._going.add(vms[-1])
         if loss.notice_s:
-            self._heard.append(NodeNoticed(self.now_s(), vms[-1], loss.at_s))
+            self._hear(NodeNoticed(self.now_s(), vms[-1], loss.at_s))
         self._clock.schedule(loss.at_s, partial(self._lose, vms[-1], loss.back_s))
 
     def _return(self, vm: str) -> None:

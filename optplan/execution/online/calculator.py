@@ -184,15 +184,6 @@ class WidthCalculator:
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
 
-    def calculate(self, now_s: float) -> Calculation:
-        """Calculate widths now, whatever moved."""
-        self.knowledge.urgent = self.knowledge.urgent or "asked for"
-        self._solved_s = -math.inf
-        made = self.consider(now_s)
-        if made is None:  # excluded by what is urgent
-            raise RuntimeError("no calculation was made")
-        return made
-
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
         self._graphs.pop(name, None)
@@ -455,10 +446,9 @@ class WidthCalculator:
         self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
         self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
         self._prices = dict(state["prices"])
-        if state.get("ledger") is not None:  # states of before have none
-            self.ledger = Ledger.parse(state["ledger"])
-            self.ledger.follow(self.knowledge.stated.budget_amount(), self.terms.hold_budget)
-        if state.get("line") is not None and not self.knowledge.is_changed:
+        self.ledger = Ledger.parse(state["ledger"])
+        self.ledger.follow(self.knowledge.stated.budget_amount(), self.terms.hold_budget)
+        if state["line"] is not None and not self.knowledge.is_changed:
             self._line = PriceLine.parse(state["line"])
         self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
         if not self.knowledge.is_changed:

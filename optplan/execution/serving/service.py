@@ -25,10 +25,8 @@ from optplan.execution.serving.access import (
     is_right,
     name_of,
 )
-from optplan.execution.serving.naming import ClassNames
 from optplan.execution.serving.publisher import Publisher, Reception, Reply
 from optplan.execution.serving.showing import describe, render_metrics
-from optplan.execution.serving.sources import read_hints
 from optplan.formulations.boa.data.instance import BoaInstance
 
 try:
@@ -89,7 +87,6 @@ class _Service:
 
     publisher: Publisher
     door: Door
-    class_names: ClassNames
     _frontier: tuple[str, bytes] = ("", b"")
     _drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -106,7 +103,6 @@ class _Service:
         application.router.add_get("/v1/frontier", self._get_frontier)
         application.router.add_get("/metrics", self._get_metrics)
         application.router.add_post("/v1/events", self._post_events)
-        application.router.add_put("/hints/{job:.+}", self._put_hints)
         for path in _STATIC:
             application.router.add_get(path, self._get_static)
         return application
@@ -122,7 +118,7 @@ class _Service:
             refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN, or Basic with it as password")
             refused.headers["WWW-Authenticate"] = 'Basic realm="optplan"'
             return refused
-        if request.method in ("POST", "PUT"):
+        if request.method == "POST":
             if request.content_type != "application/json":
                 return _complain(415, "Content-Type", "application/json is needed")
             if "Content-Encoding" in headers:
@@ -182,16 +178,6 @@ class _Service:
         every = [Reception(Reply.REFUSED, wrong[n]) if n in wrong else next(answered) for n in range(count)]
         return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
 
-    async def _put_hints(self, request: web.Request) -> web.StreamResponse:
-        """Take the hints of a job of AdaptDL, as it sends them: PUT /hints/namespace/name."""
-        job = request.match_info["job"]
-        data = await _read_json(request)
-        event = read_hints(
-            data, job, self.class_names.find(job.rpartition("/")[2], self.publisher.view.instance.classes)
-        )
-        outcomes = await asyncio.wrap_future(self.publisher.tell([event]))
-        return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
-
 
 class _Refusal(asyncio.Protocol):
     """Tells whoever comes while there are too many others to come again later."""
@@ -250,13 +236,12 @@ async def serve(
     publisher: Publisher,
     door: Door,
     *,
-    class_names: ClassNames,
     stop: asyncio.Event,
     on_ready: Callable[[str], None],
     sources: Sequence[Callable[[], Awaitable[None]]] = (),
 ) -> None:
     """Serve a started publisher until told to stop; ``on_ready`` gets the address, ``sources`` run beside."""
-    application = _Service(publisher, door, class_names).make_application()
+    application = _Service(publisher, door).make_application()
     runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()
     running = [asyncio.ensure_future(source()) for source in sources]

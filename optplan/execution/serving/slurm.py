@@ -1,16 +1,15 @@
-"""Slurm's accounting as events: what ``sacct --parsable2`` prints, and the file of ``jobcomp/filetxt``.
+"""Slurm's accounting as events: what ``sacct --parsable2`` prints.
 
-Either says when a job was submitted, what it held, and how it ended; neither says how fast it trained. The ids of the
-events come from the job's id and the time of its submission, so that it does no harm to read a list twice.
+It says when a job was submitted, what it held, and how it ended, and not how fast it trained. The ids of the events
+come from the job's id and the time of its submission, so that it does no harm to read a list twice.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,44 +18,30 @@ from optplan.errors import DataError, MeasurementError
 from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.serving.naming import ClassNames
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.instances.job_logs.records import LeftOut, Row, read_count, read_ending
-from optplan.instances.job_logs.sacct import read_gpus, read_sacct
+from optplan.instances.job_logs.records import LeftOut, Row
+from optplan.instances.job_logs.sacct import read_sacct
 from optplan.instances.job_logs.times import Clock
 
 #: What is asked of sacct.
 _FORMAT = "JobID,JobName,User,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES,Cluster"
 #: Seconds that it may take.
 _PATIENCE_S = 120.0
-#: One field of a line of jobcomp/filetxt; values may have spaces.
-_FIELD = re.compile(r"(\w+)=(.*?)(?=\s\w+=|\s*$)")
-#: GPUs as releases before 21.08 have them: gpu:2, gpu:a100:2.
-_GRES = re.compile(r"\bgpu(?::[a-z]\w*)?:(\d{1,9})", re.ASCII)
 #: Endings after which nothing more comes.
 _OPEN = frozenset({"running", "pending", "requeued"})
 
 
 @dataclass(frozen=True)
 class SlurmJobs:
-    """Turns jobs of Slurm into events.
-
-    ``clock`` reads times as Slurm writes them. Without slurmdbd, Slurm counts no GPUs for jobcomp/filetxt, but
-    processors, of which ``cpus_per_gpu`` come with a GPU.
-    """
+    """Turns jobs of Slurm into events; ``clock`` reads times as Slurm writes them."""
 
     class_names: ClassNames
     clock: Clock
-    cpus_per_gpu: int | None = None
 
     def read_list(self, path: Path, instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
         """Read what ``sacct --parsable2`` printed: the events, and what was left out of the list."""
         left_out = LeftOut()
         rows = read_sacct(path, clock=self.clock, class_column=None, left_out=left_out)
         return list(self._turn(rows, instance, left_out)), left_out
-
-    def read_completions(self, lines: Iterable[str], instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
-        """Read lines of the file that ``JobCompType=jobcomp/filetxt`` writes: a job each, when it has ended."""
-        left_out = LeftOut()
-        return list(self._turn(self._read_lines(lines, left_out), instance, left_out)), left_out
 
     def ask(self, instance: BoaInstance, *, days: float) -> tuple[list[OnlineEvent], LeftOut]:
         """Ask ``sacct`` for the jobs of the last days; times are asked for in UTC, whatever the cluster's zone."""
@@ -76,7 +61,7 @@ class SlurmJobs:
                     env=environment,
                 )
             except FileNotFoundError:
-                raise MeasurementError("sacct is not there; give the file of jobcomp/filetxt instead") from None
+                raise MeasurementError("sacct is not there; put its lists into the folder of --inbox instead") from None
             except subprocess.TimeoutExpired:
                 raise MeasurementError(f"sacct has not answered for {_PATIENCE_S:g} s") from None
             except subprocess.CalledProcessError as error:
@@ -110,41 +95,6 @@ class SlurmJobs:
                 ran=(ran,),
                 whole=row.ending == "completed",
             )
-
-    def _read_lines(self, lines: Iterable[str], left_out: LeftOut) -> Iterator[Row]:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            fields: dict[str, str] = {}
-            for name, value in _FIELD.findall(line):
-                fields.setdefault(name, value)
-            try:
-                yield self._read_line(fields, number)
-            except (KeyError, ValueError) as error:
-                left_out.add("lines that cannot be read", number, str(error))
-
-    def _read_line(self, fields: Mapping[str, str], number: int) -> Row:
-        start_s, end_s = self.clock.read(fields["StartTime"]), self.clock.read(fields["EndTime"])
-        gpus, gpu_type = read_gpus(fields.get("Tres", ""))
-        if not gpus and (match := _GRES.search(fields.get("Gres", ""))):
-            gpus = read_count(match[1]) * read_count(fields.get("NodeCnt", "1"), "NodeCnt")
-        if not gpus and self.cpus_per_gpu is not None:
-            gpus = int(fields["ProcCnt"]) // self.cpus_per_gpu
-        if start_s is not None and end_s is not None and end_s < start_s:
-            raise ValueError("it ends before it starts")
-        return Row(
-            id=f"{fields.get('Cluster', '')}/{fields['JobId']}",
-            part="",
-            name=fields["Name"],
-            label="",
-            submit_s=self.clock.read(fields.get("SubmitTime", fields["StartTime"])),
-            start_s=start_s,
-            run_s=None if start_s is None or end_s is None else end_s - start_s,
-            gpus=gpus,
-            gpu_type=gpu_type,
-            ending=read_ending(fields["JobState"]),
-            where=number,
-        )
 
 
 def _name_type(found: str, instance: BoaInstance) -> str | None:

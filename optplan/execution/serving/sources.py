@@ -7,7 +7,6 @@ again, which does no harm.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
@@ -15,8 +14,8 @@ import stat
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from optplan.errors import DataError, OptplanError, OutputError, UsageError
-from optplan.execution.online.events import HintsReported, OnlineEvent, parse_events
+from optplan.errors import DataError, OptplanError, OutputError
+from optplan.execution.online.events import OnlineEvent, parse_events
 from optplan.execution.serving.publisher import Publisher, publish_file
 from optplan.execution.serving.slurm import SlurmJobs
 from optplan.instances.job_logs.records import LeftOut
@@ -25,15 +24,14 @@ _LOG = logging.getLogger(__name__)
 
 #: Where files go that were taken, and those in which something is wrong.
 TAKEN, REFUSED = "taken", "refused"
-#: Seconds between two looks at the folder and at Slurm's file, and between two questions to sacct.
+#: Seconds between two looks at the folder, and between two questions to sacct.
 _LOOK_S, _ASK_S = 1.0, 60.0
 #: Days of jobs that sacct is asked for at first, and later on.
 _FIRST_DAYS, _LATER_DAYS = 2.0, 1.0 / 24.0
-#: Bytes of a file at most, and of Slurm's file at once.
-_MOST_BYTES, _BYTES_AT_ONCE = 64 * 1024 * 1024, 1024 * 1024
+#: Bytes of a file at most.
+_MOST_BYTES = 64 * 1024 * 1024
 #: Events that are told at once.
 _AT_ONCE = 5000
-_POSITION_FILE = "slurm-position.json"
 #: Errors that are written down beside a refused file.
 _SHOWN_ERRORS = 100
 
@@ -41,8 +39,8 @@ _SHOWN_ERRORS = 100
 class FolderWatch:
     """Takes the files of a folder. Writers rename files into it, so that none is read half.
 
-    ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``JOB.hints.json``
-    AdaptDL's hints of a job; ``*.sacct`` what ``sacct --parsable2`` printed. Names with a dot in front are left alone.
+    ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``*.sacct`` what
+    ``sacct --parsable2`` printed. Names with a dot in front are left alone.
     """
 
     def __init__(self, folder: Path, publisher: Publisher, slurm: SlurmJobs) -> None:
@@ -83,59 +81,15 @@ class FolderWatch:
         return errors + tell_all(self._publisher, events)
 
     def _read(self, path: Path) -> tuple[list[OnlineEvent], dict[int, str]]:
-        instance = self._publisher.view.instance
         if path.name.endswith(".sacct"):
-            events, left_out = self._slurm.read_list(path, instance)
+            events, left_out = self._slurm.read_list(path, self._publisher.view.instance)
             _tell_left_out(path.name, left_out)
             return events, {}
-        if path.name.endswith(".hints.json"):
-            job = path.name.removesuffix(".hints.json")
-            job_class = self._slurm.class_names.find(job, instance.classes)
-            return [read_hints(json.loads(path.read_text("utf-8")), job, job_class)], {}
         if path.name.endswith(".jsonl"):
             return parse_events([json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()])
         if path.name.endswith(".json"):
             return parse_events(json.loads(path.read_text("utf-8")))
-        raise DataError(path.name, "is of no kind that is known", "name it *.json, *.jsonl, JOB.hints.json or *.sacct")
-
-
-class SlurmFile:
-    """Follows the file that ``JobCompType=jobcomp/filetxt`` writes, from where it was read last.
-
-    It need not be there yet; where it was put aside for a new one, that is read from its beginning.
-    """
-
-    def __init__(self, path: Path, publisher: Publisher, slurm: SlurmJobs) -> None:
-        if path.exists() and not path.is_file():
-            raise UsageError(
-                f"slurm: {path} is no file; give sacct, or the file that JobCompType=jobcomp/filetxt writes"
-            )
-        self._path, self._publisher, self._slurm = path, publisher, slurm
-        self._position_path = publisher.folder / _POSITION_FILE
-        self._position: dict[str, int] = {"file": 0, "offset": 0}
-        if self._position_path.exists():
-            self._position = json.loads(self._position_path.read_text("utf-8"))
-
-    def look(self) -> int:
-        """Tell of the lines that came since; return how many events they are."""
-        try:
-            with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                offset = self._position["offset"] if self._position["file"] == found.st_ino else 0
-                file.seek(offset if offset <= found.st_size else 0)
-                begun = file.tell()
-                data = file.read(_BYTES_AT_ONCE)
-        except FileNotFoundError:
-            return 0
-        end = data.rfind(b"\n") + 1
-        if not end:
-            return 0
-        lines = data[:end].decode("utf-8", "replace").splitlines()
-        events, left_out = self._slurm.read_completions(lines, self._publisher.view.instance)
-        _tell_and_log(self._path.name, self._publisher, events, left_out)
-        self._position = {"file": found.st_ino, "offset": begun + end}
-        publish_file(self._position_path, json.dumps(self._position))
-        return len(events)
+        raise DataError(path.name, "is of no kind that is known", "name it *.json, *.jsonl or *.sacct")
 
 
 class SlurmQuestions:
@@ -151,12 +105,6 @@ class SlurmQuestions:
         _tell_and_log("sacct", self._publisher, events, left_out)
         self._days = _LATER_DAYS
         return len(events)
-
-
-def read_hints(data: object, job: str, job_class: str) -> HintsReported:
-    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over."""
-    digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
-    return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
 
 
 def tell_all(publisher: Publisher, events: Sequence[OnlineEvent]) -> list[str]:
@@ -187,16 +135,14 @@ def repeat(look: Callable[[], int], every_s: float) -> Callable[[], Awaitable[No
 
 
 def make_sources(
-    publisher: Publisher, jobs: SlurmJobs, *, watch: Path | None, slurm: str | None
+    publisher: Publisher, jobs: SlurmJobs, *, watch: Path | None, sacct: bool
 ) -> list[Callable[[], Awaitable[None]]]:
-    """Return what is to run beside the service: a watched folder; ``sacct``, or the path of jobcomp/filetxt's file."""
+    """Return what is to run beside the service: a watched folder, and questions to ``sacct``."""
     sources = []
     if watch is not None:
         sources.append(repeat(FolderWatch(watch, publisher, jobs).look, _LOOK_S))
-    if slurm == "sacct":
+    if sacct:
         sources.append(repeat(SlurmQuestions(publisher, jobs).look, _ASK_S))
-    elif slurm is not None:
-        sources.append(repeat(SlurmFile(Path(slurm), publisher, jobs).look, _LOOK_S))
     return sources
 
 

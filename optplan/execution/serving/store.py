@@ -19,14 +19,16 @@ from optplan.execution.journal import require_room, writing
 from optplan.execution.locks import find_holder, hold_lock
 from optplan.execution.serving.access import TOKEN_FILE
 
-#: What leads from each version of the tables to the next one; the number of steps is the present version.
-MIGRATIONS: tuple[str, ...] = (
-    """
+#: Version of the tables; others are refused.
+_VERSION = 1
+_TABLES = f"""
+    BEGIN IMMEDIATE;
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE events (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
     CREATE TABLE calculations (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
-    """,
-)
+    PRAGMA user_version = {_VERSION};
+    COMMIT;
+"""
 
 _FILE, _LOCK = "calculator.sqlite", "calculator.lock"
 #: What may lie in a folder in which no calculator has begun: after a kill, a token that was put there, a volume's own.
@@ -137,24 +139,20 @@ def _describe_broken(folder: Path, error: Exception) -> DataError:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file, made for the user alone, and bring its tables to the present version."""
+    """Open the file, made for the user alone, with its tables."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     path.chmod(0o600)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        _migrate(connection, path)
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if not version:
+            connection.executescript(_TABLES)
+        elif version != _VERSION:
+            problem = f"has version {version}; understood: {_VERSION}"
+            raise DataError(str(path), problem, "use the release of optplan that wrote it")
     except BaseException:
-        connection.close()  # a step that failed holds the file
+        connection.close()
         raise
     return connection
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > len(MIGRATIONS):
-        problem = f"has version {version}; understood: up to {len(MIGRATIONS)}"
-        raise DataError(str(path), problem, "use the release of optplan that wrote it, or a later one")
-    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
-        connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")

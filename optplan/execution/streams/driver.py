@@ -216,8 +216,7 @@ class StreamDriver(Loop[StreamState]):
         table, gpus = self._state.table, sum(target.values())
         if table.held_at(job.job_class, job.iterations, job.row).gpus != gpus:
             return job.epochs  # it runs on something else than it wants: it is stopped when that is there
-        after = range(job.iterations + 1, job.epochs)
-        return next((e for e in after if table.held_at(job.job_class, e, job.row).gpus != gpus), job.epochs)
+        return min(job.epochs, table.keeps_until(job.job_class, job.iterations, job.row))
 
     def _size(self, decision: Decision, now_s: float, emit: Callable[[Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""

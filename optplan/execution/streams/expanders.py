@@ -1,4 +1,4 @@
-"""Who is told how many nodes are wanted: Ray's autoscaler, or a command of the user's."""
+"""Who is told how many nodes are wanted, beside the executor: a command of the user's."""
 
 from __future__ import annotations
 
@@ -7,29 +7,10 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 
-from optplan.errors import MissingExtraError, UsageError
+from optplan.errors import UsageError
 
 #: Seconds that a command has.
 _PATIENCE_S = 60.0
-
-
-def ask_ray(nodes: Mapping[str, int], *, sizes: Mapping[str, int]) -> None:
-    """Ask the autoscaler of the Ray cluster that this process is connected to for so many nodes of such sizes.
-
-    A type that is the name of a resource of the cluster's nodes is asked for besides their GPUs.
-    """
-    try:
-        import ray
-        from ray.autoscaler.sdk import request_resources
-    except ModuleNotFoundError:
-        raise MissingExtraError("ray", "ray") from None
-    known = ray.cluster_resources()
-    gpu = "GPU" if known.get("GPU", 0.0) > 0 else "CPU"
-    bundles = []
-    for kind, count in nodes.items():
-        bundle = {gpu: float(sizes[kind])} | ({kind: 1.0} if kind in known else {})
-        bundles += [bundle] * count
-    request_resources(bundles=bundles)
 
 
 def ask_command(command: str, nodes: Mapping[str, int]) -> None:

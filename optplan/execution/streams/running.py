@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Run, name_training
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamTerms
-from optplan.execution.streams.expanders import ask_command, ask_ray
+from optplan.execution.streams.expanders import ask_command
 from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
@@ -179,7 +179,8 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             grace_s=options.grace_s,
             metric=options.metric or "",
         )
-        own: dict[str, Any] = {"learner": self._make_reporter(), "expander": self._make_expander()}
+        expander = partial(ask_command, options.scale_command) if options.scale_command else None
+        own: dict[str, Any] = {"learner": self._make_reporter(), "expander": expander}
         return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)
 
     def _make_reporter(self) -> Reporter | None:
@@ -196,13 +197,6 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             return None
         reporter.recall(self.past)
         return reporter
-
-    def _make_expander(self) -> Callable[[Any], None] | None:
-        if self.options.scale_command:
-            return partial(ask_command, self.options.scale_command)
-        if self.options.executor == "ray" and self.options.address:
-            return partial(ask_ray, sizes=self._sizes)
-        return None
 
     def _make_executor(self) -> Executor:
         options = self.options

@@ -56,8 +56,9 @@ class VirtualStreamExecutor(ClockExecutor):
             now_s = self._clock.now
             self._running[operation] = held, done, self._clock.schedule(now_s, operation), began_s, now_s
 
-    def _happen(self, name: str) -> list[Event]:
+    def _happen(self, what: str) -> list[Event]:
         """End an epoch, and with it perhaps the operation."""
+        name = what
         operation, done, _, began_s, now_s = self._running.pop(name)
         events = list[Event]()
         if name not in self._stopping:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,6 @@ from optplan.execution.cli.searches import (
     build_run_page,
     comparison_table,
     describe_clock,
-    draw_run,
     list_rows,
 )
 from optplan.execution.running import run
@@ -55,7 +54,7 @@ def test_a_browser_shows_the_page(name: str, width: int, visit: Visitor, tmp_pat
 def test_bars_are_when_segments_were_planned_and_when_they_went_on() -> None:
     """The textbook search, twice as slow, stopped by its budget after the first of 200 s: the second did not go on."""
     outcome = run(plan_of("rubberband-two-stages"), budget_usd=0.4, slower=2.0, replan_above=None)
-    figure = draw_run(outcome.segments, end_s=outcome.time_s, actual="virtual")
+    figure = outcome.plot()
     spans = {(bar.name, bar.marker.color): list(zip(bar.base, bar.x, strict=True)) for bar in figure.data}
     assert [(60 * base, round(60 * length)) for base, length in spans["planned", "#6b7785"]] == [(0, 100), (100, 180)]
     assert [(60 * base, round(60 * length)) for base, length in spans["virtual", "#0072B2"]] == [(0, 200), (200, 0)]
@@ -89,31 +88,32 @@ def test_a_virtual_run_says_so_first() -> None:
     assert describe_clock(outcome.replace(virtual=False)) == ""
 
 
-def test_runs_stand_beside_one_another() -> None:
+def test_runs_stand_beside_one_another(tmp_path: Path) -> None:
     """The textbook search followed to its end for 38 cents; and twice as slow, stopped by its budget after 40."""
     plan = plan_of("rubberband-two-stages")
-    runs = {"whole": run(plan), "stopped": run(plan, budget_usd=0.4, slower=2.0, replan_above=None)}
+    folders = {name: tmp_path / name for name in ("whole", "stopped")}
+    less: dict[str, Any] = {"budget_usd": 0.4, "slower": 2.0, "replan_above": None}
+    runs = {name: run(plan, out=out, **(less if name == "stopped" else {})) for name, out in folders.items()}
     rows = [[str(cell) for cell in row] for row in comparison_table(runs).rows]
     assert [row[:5] for row in rows] == [
         ["whole", "virtual", "4", "4 min 40 s", "$0.3800"],
         ["stopped", "planned", "4", "4 min 40 s", "$0.3800"],
         ["", "virtual", "", "3 min 20 s", "$0.4000"],
     ]
-    page = build_comparison_page(runs, name="textbook")
+    page = build_comparison_page(folders, name="textbook")
     assert (page.title, page.badge) == ("whole cost $0.3800, stopped $0.4000", "not all done")
     assert [section.heading for section in page.sections] == ["All of them", "whole", "stopped"]
     assert "chart-run-1-1" in build_page(page)
 
 
 def test_a_printed_run_says_what_it_came_to() -> None:
-    """In at most 15 lines, the whole of it last: the winner, the time and the cost; its picture is that of its page."""
+    """In at most 15 lines, the whole of it last: the winner, the time and the cost; it has a picture."""
     outcome = run(plan_of("rubberband-two-stages"), QUADRATIC, space=RATES, slower=2.0, replan_above=None)
     lines = str(outcome).splitlines()
     assert len(lines) <= 15
     said = "\n".join(lines)
     assert [word for word in ("in all", "status", "winner", "9 min 20 s", "$0.7600") if word not in said] == []
-    drawn = draw_run(outcome.segments, end_s=outcome.time_s, actual="virtual")
-    assert outcome.plot().to_json() == drawn.to_json()
+    assert [trace.name for trace in outcome.plot().data if trace.showlegend] == ["planned", "virtual"]
     assert "<iframe" in outcome._repr_html_()
     many = outcome.replace(notes=tuple(f"note {number}" for number in range(40)))
     assert str(many).splitlines()[-1].endswith("note 39")

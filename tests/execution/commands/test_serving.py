@@ -21,7 +21,6 @@ from optplan.cli import main
         (("--instance", "boa-one-table", "--new-speedup", "fast"), "--new-speedup: got 'fast'; amdahl:FRACTION"),
         (("--instance", "boa-one-table", "--timezone", "Mars"), "no time zone"),
         (("--instance", "seer-toy"), "seer"),
-        (("--instance", "boa-one-table", "--slurm", "."), "slurm: . is no file"),
     ],
 )
 def test_wrong_options_are_refused(

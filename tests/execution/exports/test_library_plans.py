@@ -67,8 +67,6 @@ def _check_export(plan: Plan, target: str) -> None:
     for path, text in files.items():
         if path.endswith((".sh", ".sbatch")) and not path.startswith("steps/"):
             subprocess.run(["bash", "-n"], input=text, text=True, check=True)
-        if path.endswith(".py"):
-            compile(text, path, "exec")
         if path.endswith(".yaml"):
             for document in yaml.safe_load_all(text):
                 _check_manifest(document)

@@ -393,7 +393,7 @@ def autoscaled(runs: Runs) -> None:
 
 
 def streamed(runs: Runs) -> None:
-    """Serve a stream; the autoscaler is asked for its nodes, and for none at the end."""
+    """Serve a stream; the autoscaler launches machines for its nodes, and has none at the end."""
     names = ("plan.json", "jobs.json")
     given = [str(runs.folder / name) for name in names]
     target = (runs.folder / "train").read_text(encoding="utf-8")

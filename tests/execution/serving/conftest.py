@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from optplan.execution.serving.naming import ClassNames
 from optplan.execution.serving.publisher import Publisher
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -102,7 +101,7 @@ def service(tmp_path: Path, stream: BoaInstance) -> Iterator[Asking]:
             found.extend([address, asyncio.get_running_loop(), stop])
             ready.set()
 
-        await serve(publisher, Door(TOKEN), class_names=ClassNames(), stop=stop, on_ready=tell)
+        await serve(publisher, Door(TOKEN), stop=stop, on_ready=tell)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()

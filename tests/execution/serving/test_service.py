@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import re
@@ -18,20 +17,6 @@ from optplan.execution.serving.service import MOST_BYTES
 from tests.execution.serving.conftest import TOKEN, Asking
 
 pytest.importorskip("aiohttp")
-
-_HINTS = {
-    "initBatchSize": 64,
-    "localBszBounds": [32, 128],
-    "globalBatchSize": None,
-    "maxBatchSize": 512,
-    "maxProfiledReplicas": 2,
-    "gradientAccumulation": False,
-    "gradParams": {"norm": 0.1, "var": 10.0},
-    "perfParams": {
-        **{"alpha_c": 0.05, "beta_c": 1e-3, "alpha_n": 0.01, "beta_n": 1e-8},
-        **{"alpha_r": 0.01, "beta_r": 1e-8, "gamma": 1.0},
-    },
-}
 
 
 def _arrival(name: str, job_class: str = "a") -> dict[str, object]:
@@ -60,19 +45,6 @@ def test_events_are_answered_one_by_one(service: Asking) -> None:
     assert (status, told["taken"], told["repeated"]) == (200, 1, 1)
     status, _, body = service.ask("POST", "/v1/events", _arrival("4"))
     assert (status, json.loads(body)["taken"]) == (200, 1)
-
-
-def test_hints_are_taken_as_adaptdl_sends_them(service: Asking) -> None:
-    """The class is what the job's name begins with; the same hints again are a repetition."""
-    password = base64.b64encode(f"adaptdl:{TOKEN}".encode()).decode()
-    asked = [
-        service.ask("PUT", f"/hints/default/{name}", _HINTS, token=None, Authorization=f"Basic {password}")
-        for name in ("a-job-17", "a-job-17", "zebra-1")
-    ]
-    assert [status for status, _, _ in asked] == [200, 200, 400]
-    assert json.loads(asked[0][2])["taken"] == 1
-    assert json.loads(asked[1][2])["repeated"] == 1
-    assert "begins with no class that is known" in json.loads(asked[2][2])["error"]["message"]
 
 
 @pytest.mark.parametrize(

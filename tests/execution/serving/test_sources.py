@@ -1,4 +1,4 @@
-"""What tells a publisher of events besides HTTP: a watched folder, sacct, and the file of jobcomp/filetxt."""
+"""What tells a publisher of events besides HTTP: a watched folder, and sacct."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from optplan.errors import MeasurementError, UsageError
+from optplan.errors import MeasurementError
 from optplan.execution.online.events import Arrival, Completion
 from optplan.execution.serving.naming import ClassNames
 from optplan.execution.serving.publisher import Publisher
 from optplan.execution.serving.slurm import SlurmJobs
-from optplan.execution.serving.sources import FolderWatch, SlurmFile, SlurmQuestions, repeat
+from optplan.execution.serving.sources import FolderWatch, SlurmQuestions, repeat
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.times import Clock
 
@@ -29,15 +29,6 @@ _SACCT = f"""{_HEADER}
 10|zebra|u|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T11:05:00|01:00:00|gres/gpu=4|gres/gpu=4|c
 11|a-cpu|u|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T11:05:00|01:00:00|cpu=4|cpu=4|c
 """
-
-
-def _filetxt(number: int, name: str, state: str = "COMPLETED", gpus: int = 4) -> str:
-    return (
-        f"JobId={number} UserId=u(1000) GroupId=g(1000) Name={name} JobState={state} Partition=p TimeLimit=60 "
-        "StartTime=2026-03-01T10:05:00 EndTime=2026-03-01T11:05:00 NodeList=n1 NodeCnt=1 ProcCnt=4 WorkDir=/home/u "
-        f"ReservationName= Tres=cpu=4,node=1,billing=4,gres/gpu={gpus} Account= QOS= WcKey= Cluster=c "
-        "SubmitTime=2026-03-01T10:00:00 EligibleTime=2026-03-01T10:00:00 DerivedExitCode=0:0 ExitCode=0:0 \n"
-    )
 
 
 @pytest.fixture
@@ -75,7 +66,7 @@ def test_a_list_of_sacct_becomes_arrivals_and_completions(tmp_path: Path, jobs: 
 
 
 def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
-    """Events, lines of events, hints and lists of Slurm; the same files again count nothing again."""
+    """Events, lines of events, and lists of Slurm; the same files again count nothing again."""
     inbox = tmp_path / "inbox"
     watch = FolderWatch(inbox, publisher, jobs)
     arrival = {"kind": "arrival", "id": "1", "job_class": "a"}
@@ -83,14 +74,13 @@ def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Pub
         "1.json": json.dumps({"events": [arrival]}),
         "2.jsonl": json.dumps({**arrival, "id": "2"}) + "\n\n" + json.dumps(arrival) + "\n",
         "3.sacct": _SACCT,
-        "a-job.hints.json": json.dumps({"initBatchSize": 8}),
         ".half": "{",
     }
     for _ in range(2):
         for name, text in files.items():
             (inbox / name).write_text(text, "utf-8")
-        assert watch.look() == 4
-        assert publisher.view.events == 2 + 5 + 1
+        assert watch.look() == 3
+        assert publisher.view.events == 2 + 5
     assert sorted(os.listdir(inbox / "taken")) == sorted(set(files) - {".half"})
     assert os.listdir(inbox / "refused") == []
     assert (inbox / ".half").exists()
@@ -106,8 +96,6 @@ def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Pub
         ("x.jsonl", '{"kind": "completion", "id": "1", "job_class": "zebra"}', "no class 'zebra'"),
         ("x.txt", "", "of no kind that is known"),
         ("x.sacct", "nothing", "does not begin with the header"),
-        ("zebra.hints.json", "{}", "begins with no class that is known"),
-        ("a-1.hints.json", '{"initBatchSize": -1}', "hints.initBatchSize"),
         ("\xff.json", "\x00", "cannot be read"),
     ],
 )
@@ -135,31 +123,6 @@ def test_links_are_not_followed(tmp_path: Path, publisher: Publisher, jobs: Slur
     assert "no regular file" in (tmp_path / "inbox" / "refused" / "x.json.errors").read_text("utf-8")
 
 
-def test_the_file_of_jobcomp_is_followed(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
-    """Whole lines count when they are there, a new start goes on behind them, and a file put aside is begun anew."""
-    path = tmp_path / "jobcomp.log"
-    follow = SlurmFile(path, publisher, jobs)
-    assert follow.look() == 0
-    path.write_text(_filetxt(1, "a-1") + _filetxt(2, "b with spaces", "TIMEOUT")[:-30], "utf-8")
-    assert follow.look() == 2
-    assert follow.look() == 0
-    path.write_text(_filetxt(1, "a-1") + "nonsense\n" + _filetxt(3, "zebra") + _filetxt(4, "a", gpus=0), "utf-8")
-    again = SlurmFile(path, publisher, jobs)
-    assert again.look() == 0
-    aside = tmp_path / "jobcomp.log.1"
-    path.rename(aside)
-    path.write_text(_filetxt(5, "b-5") + _filetxt(6, "b-6", "CANCELLED"), "utf-8")
-    assert again.look() == 4
-    assert publisher.view.events == 6
-    assert publisher.view.used_gpus is None or publisher.view.used_gpus >= 0.0
-
-
-def test_a_folder_is_no_file_of_jobcomp(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
-    """It is refused before anything begins."""
-    with pytest.raises(UsageError, match=r"^slurm: .* is no file; give sacct, or the file that JobCompType=jobcomp/"):
-        SlurmFile(tmp_path, publisher, jobs)
-
-
 def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Two looks that fail alike are one line; after a look that went well it is said again."""
     answers = iter(["gone", "gone", "", "gone", "end"])
@@ -178,31 +141,6 @@ def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
     with ThreadPoolExecutor(1) as thread, pytest.raises(EOFError):  # this one may have a loop of its own
         thread.submit(lambda: asyncio.run(look_on())).result()
     assert caplog.messages == ["gone", "gone"]
-
-
-def test_a_line_of_jobcomp_says_all_that_is_known(jobs: SlurmJobs, stream: BoaInstance) -> None:
-    """Name, state, times and GPUs are read as the plugin writes them; earlier releases write Gres."""
-    older = _filetxt(9, "a-9", "FAILED").replace("Tres=cpu=4,node=1,billing=4,gres/gpu=4", "Gres=gpu:a100:2")
-    events, left_out = jobs.read_completions([_filetxt(7, "a-7"), older], stream)
-    ends = [event for event in events if isinstance(event, Completion)]
-    assert [(end.whole, end.ran[0].gpus, end.ran[0].seconds) for end in ends] == [(True, 4, 3600.0), (False, 2, 3600.0)]
-    assert ends[0].at_s == Clock().read("2026-03-01T11:05:00")
-    assert not str(left_out)
-
-
-def test_a_line_of_jobcomp_without_a_database_counts_processors(stream: BoaInstance) -> None:
-    """Slurm 22.05 without slurmdbd wrote this line for a job with a GPU: it says of processors only."""
-    line = (
-        "JobId=1 UserId=root(0) GroupId=root(0) Name=a one JobState=COMPLETED Partition=main TimeLimit=525600 "
-        "StartTime=2026-11-22T20:30:42 EndTime=2026-11-22T20:30:44 NodeList=n1 NodeCnt=1 ProcCnt=8 WorkDir=/tmp "
-        "ReservationName= Tres=cpu=8,mem=1000M,node=1,billing=8 Account= QOS= WcKey= Cluster=unknown "
-        "SubmitTime=2026-11-22T20:30:41 EligibleTime=2026-11-22T20:30:41 DerivedExitCode=0:0 ExitCode=0:0 "
-    )
-    assert SlurmJobs(ClassNames(), Clock()).read_completions([line], stream)[0] == []
-    arrival, end = SlurmJobs(ClassNames(), Clock(), cpus_per_gpu=4).read_completions([line], stream)[0]
-    assert isinstance(arrival, Arrival)
-    assert isinstance(end, Completion)
-    assert (arrival.job_class, end.ran[0].gpus, end.ran[0].seconds, end.whole) == ("a", 2, 2.0, True)
 
 
 def test_sacct_is_asked(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs, monkeypatch: pytest.MonkeyPatch) -> None:
