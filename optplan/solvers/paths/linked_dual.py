@@ -230,8 +230,8 @@ def _keeps_basis(bound: LinkedBound, limit: int, sign: float) -> bool:
     if mixture is None or not bound.attained or mixture.graph.size - bound.num_graphs != binding.size:
         return False
     change = TUNING.small_changes[0] * np.where(np.arange(bound.limits.size) == limit, sign, 0.0)
-    base = np.searchsorted(mixture.graph, np.arange(bound.num_graphs))
-    extra = np.setdiff1d(np.arange(mixture.graph.size), base)
+    is_base = np.diff(mixture.graph, prepend=-1) > 0
+    base, extra = is_base.nonzero()[0], (~is_base).nonzero()[0]
     own = base[mixture.graph[extra]]
     shares, value = mixture.columns.consumption / bound.limits, mixture.columns.value
     steps = shares[extra] - shares[own]
