@@ -137,6 +137,9 @@ class BranchAndPrice:
                     self._requeue(problem)
                     raise
                 problem = after
+                if problem is not None and self._is_far(problem):
+                    self._requeue(problem)
+                    problem = None
                 self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
                 if self.master.count >= self._combined * TUNING.pool_growth:
@@ -146,6 +149,11 @@ class BranchAndPrice:
                     self._search_near(self.plan)
                 if self.branches % TUNING.parts_between_reports == 1 and self.report is not None:
                     self.report(self)
+
+    def _is_far(self, problem: _Open) -> bool:
+        """Whether what is proven gains more by the part of least bound than by going deeper into this one."""
+        least = self.open[0][0] if self.open else math.inf
+        return problem.part.bound > least + TUNING.plunge * (self.cutoff - least)
 
     def _add_known(self) -> None:
         """Put the known paths that keep the masks into the master."""
