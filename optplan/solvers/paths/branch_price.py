@@ -386,14 +386,19 @@ class BranchAndPrice:
         ceiling = min(cutoff, 2.0 * bound)
         best_score, best, in_vain = -1.0, None, 0
         for split in splits:
-            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
-            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
-            score = math.sqrt(gains[0] * gains[1])
-            self._gains.note(split, score)
+            found: list[_Side] = []
+            gains: list[float] = []
+            for within in (False, True):  # where the side that mostly gains less gains too little, the other one is left
+                if not gains or gains[0] * (ceiling - bound) > best_score * abs(best_score):
+                    found.insert(0, self._try_side(closed, split, basis, within=within))
+                    gains.insert(0, max(min(found[0][0], ceiling) - bound, 1e-6 * bound))
             in_vain += 1
-            if score > best_score:
-                best_score, best, in_vain = score, (split, found), 0
-            if in_vain == TUNING.divisions_in_vain or min(gains) >= ceiling - bound:
+            if len(gains) == 2:
+                score = math.sqrt(gains[0] * gains[1])
+                self._gains.note(split, score)
+                if score > best_score:
+                    best_score, best, in_vain = score, (split, found), 0
+            if in_vain == TUNING.divisions_in_vain or (len(gains) == 2 and min(gains) >= ceiling - bound):
                 break
         assert best is not None
         return best
