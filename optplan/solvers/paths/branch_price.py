@@ -152,7 +152,7 @@ class BranchAndPrice:
 
     def _is_far(self, problem: _Open) -> bool:
         """Whether what is proven gains more by the part of least bound than by going deeper into this one."""
-        least = self.open[0][0] if self.open else math.inf
+        least = self.open[0][0] if self.open else problem.part.bound
         return problem.part.bound > least + TUNING.plunge * (self.cutoff - least)
 
     def _add_known(self) -> None:
@@ -386,19 +386,20 @@ class BranchAndPrice:
         ceiling = min(cutoff, 2.0 * bound)
         best_score, best, in_vain = -1.0, None, 0
         for split in splits:
-            found: list[_Side] = []
-            gains: list[float] = []
-            for within in (False, True):  # where the side that mostly gains less gains too little, the other one is left
-                if not gains or gains[0] * (ceiling - bound) > best_score * abs(best_score):
-                    found.insert(0, self._try_side(closed, split, basis, within=within))
-                    gains.insert(0, max(min(found[0][0], ceiling) - bound, 1e-6 * bound))
             in_vain += 1
-            if len(gains) == 2:
+            away = self._try_side(closed, split, basis, within=False)
+            gain = max(min(away[0], ceiling) - bound, 1e-6 * bound)
+            # This side mostly gains less: where that is too little, the other one need not be known.
+            if best is None or gain * (ceiling - bound) > best_score**2:
+                found = [self._try_side(closed, split, basis, within=True), away]
+                gains = [max(min(found[0][0], ceiling) - bound, 1e-6 * bound), gain]
                 score = math.sqrt(gains[0] * gains[1])
                 self._gains.note(split, score)
                 if score > best_score:
                     best_score, best, in_vain = score, (split, found), 0
-            if in_vain == TUNING.divisions_in_vain or (len(gains) == 2 and min(gains) >= ceiling - bound):
+                if min(gains) >= ceiling - bound:
+                    break
+            if in_vain == TUNING.divisions_in_vain:
                 break
         assert best is not None
         return best

@@ -166,11 +166,11 @@ def least_weighted(
 
     The amounts of limits are not looked at; ``value`` 0 asks what plans need at least.
     """
-    watch, least = stopwatch or Stopwatch(), {}
+    watch, least, every = stopwatch or Stopwatch(), {}, np.append(value, weights)
     paths = {} if instance.problem is Problem.CONTINUOUS else {costs.name: costs for costs in path_costs(instance)}
     for name in instance.classes:
         watch.require()
-        found = least_path(paths[name], np.append(value, weights)) if paths else None
+        found = least_path(paths[name], every) if paths else None
         least[name] = _least_continuous(instance, name, weights, value) if found is None else found
     return least
 
