@@ -6,12 +6,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from optplan.errors import EngineError
 from optplan.progress import SILENT_THREAD
 
 if TYPE_CHECKING:
+    import ctypes
+
     import highspy
 
 _OUTPUT, _ERROR = 1, 2
@@ -67,10 +70,15 @@ _ASIDE = _Aside()
 
 def _flush() -> None:
     """Write out what C's streams hold back: where standard output is no terminal, that would come much later."""
+    with suppress(OSError, AttributeError, TypeError):  # where C's library is not to be had by this way
+        _load_c_library().fflush(None)
+
+
+@cache
+def _load_c_library() -> ctypes.CDLL:
     import ctypes  # on use: most commands run no engine
 
-    with suppress(OSError, AttributeError, TypeError):  # where C's library is not to be had by this way
-        ctypes.CDLL(None).fflush(None)
+    return ctypes.CDLL(None)
 
 
 def drop_engines_output() -> None:

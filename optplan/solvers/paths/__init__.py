@@ -83,6 +83,8 @@ class Tuning:
     divisions_considered: int = 16
     divisions_in_vain: int = 3
     gain_stages: int = 4
+    #: How far from the least bound to the incumbent a part may be for the search to go on with it.
+    plunge: float = 0.2
     #: What an artificial column costs, as a multiple of the value looked for.
     artificial_cost: float = 10.0
     #: After so many masks, those of tried sides included, a path that was in no basis is left out.

@@ -137,6 +137,9 @@ class BranchAndPrice:
                     self._requeue(problem)
                     raise
                 problem = after
+                if problem is not None and self._is_far(problem):
+                    self._requeue(problem)
+                    problem = None
                 self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
                 if self.master.count >= self._combined * TUNING.pool_growth:
@@ -146,6 +149,11 @@ class BranchAndPrice:
                     self._search_near(self.plan)
                 if self.branches % TUNING.parts_between_reports == 1 and self.report is not None:
                     self.report(self)
+
+    def _is_far(self, problem: _Open) -> bool:
+        """Whether what is proven gains more by the part of least bound than by going deeper into this one."""
+        least = self.open[0][0] if self.open else problem.part.bound
+        return problem.part.bound > least + TUNING.plunge * (self.cutoff - least)
 
     def _add_known(self) -> None:
         """Put the known paths that keep the masks into the master."""
@@ -378,14 +386,20 @@ class BranchAndPrice:
         ceiling = min(cutoff, 2.0 * bound)
         best_score, best, in_vain = -1.0, None, 0
         for split in splits:
-            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
-            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
-            score = math.sqrt(gains[0] * gains[1])
-            self._gains.note(split, score)
             in_vain += 1
-            if score > best_score:
-                best_score, best, in_vain = score, (split, found), 0
-            if in_vain == TUNING.divisions_in_vain or min(gains) >= ceiling - bound:
+            away = self._try_side(closed, split, basis, within=False)
+            gain = max(min(away[0], ceiling) - bound, 1e-6 * bound)
+            # This side mostly gains less: where that is too little, the other one need not be known.
+            if best is None or gain * (ceiling - bound) > best_score**2:
+                found = [self._try_side(closed, split, basis, within=True), away]
+                gains = [max(min(found[0][0], ceiling) - bound, 1e-6 * bound), gain]
+                score = math.sqrt(gains[0] * gains[1])
+                self._gains.note(split, score)
+                if score > best_score:
+                    best_score, best, in_vain = score, (split, found), 0
+                if min(gains) >= ceiling - bound:
+                    break
+            if in_vain == TUNING.divisions_in_vain:
                 break
         assert best is not None
         return best

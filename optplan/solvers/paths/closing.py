@@ -122,15 +122,17 @@ class _Closing(GapClosing):
         """Close the gap by branch and price."""
         # Of a limit that mixtures can do without the bound is nothing: then a path gives the size of values, if any.
         unit = self.lagrangian.bound or float(self.lagrangian.columns.value.max()) or 1.0
-        self.pricing = BranchAndPrice(
-            problem, unit, self.gap, self.effort, self.value, lambda _: self.report("branches")
-        )
+        self.pricing = BranchAndPrice(problem, unit, self.gap, self.effort, self.value, self._tell)
         try:
             self.pricing.run(most)
         finally:
-            if self.pricing.plan is not None:
-                self._offer(follow_plan(self.graphs, self.pricing.plan))
-            self.report("branches")
+            self._tell(self.pricing)
+
+    def _tell(self, pricing: BranchAndPrice) -> None:
+        """Take branch and price's incumbent, and tell the listener."""
+        if pricing.plan is not None:
+            self._offer(follow_plan(self.graphs, pricing.plan))
+        self.report("branches")
 
     def enumerate_all(self) -> None:
         """Enumerate all graphs within growing allowances as long as that is quick."""

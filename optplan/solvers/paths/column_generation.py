@@ -191,16 +191,20 @@ class Master:
         offset = int(self._with_factor)
         chosen = np.sort(basic[basic >= offset] - offset)
         slack = -basic[basic < 0] - 1 - self.num_graphs
-        scaled_factor = bool(np.any(basic == 0)) and self._with_factor
-        binding = np.setdiff1d(self._limit_rows, slack)
+        scaled_factor = self._with_factor and 0 in basic
+        if slack.min(initial=0) < 0:
+            return None
+        binds = np.ones(self._limit_rows.size, dtype=np.bool_)
+        binds[slack] = False
+        binding = binds.nonzero()[0]
         levels = np.asarray(self._engine.getSolution().col_value)[offset:]
         # The base column of each graph is its largest, the others are extra.
         by_graph = chosen[np.lexsort((-levels[chosen], self._graph[chosen]))]
-        owners, first = np.unique(self._graph[by_graph], return_index=True)
-        extra = np.delete(by_graph, first)
-        if owners.size < self.num_graphs or binding.size != extra.size + scaled_factor or slack.min(initial=0) < 0:
+        is_base = np.diff(self._graph[by_graph], prepend=-1) > 0
+        base, extra = by_graph[is_base], by_graph[~is_base]
+        if base.size < self.num_graphs or binding.size != extra.size + scaled_factor:
             return None
-        return self._solve_extras(by_graph[first], extra, binding, scaled_factor=scaled_factor)
+        return self._solve_extras(base, extra, binding, scaled_factor=scaled_factor)
 
     def _solve_extras(
         self, base: IntArray, extra: IntArray, binding: IntArray, *, scaled_factor: bool

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -49,17 +50,17 @@ class PathBatch:
         """(P,) Consumption of the first limit, for algorithms that know one only."""
         return self.consumption[:, 0]
 
-    @property
+    @cached_property
     def total_value(self) -> float:
         """Sum of the values, exactly rounded, hence the same in every order of the graphs."""
         return math.fsum(self.value.tolist())
 
-    @property
+    @cached_property
     def total_consumption(self) -> FloatArray:
         """(L,) Sums of the consumptions, exactly rounded."""
         return np.array([math.fsum(column) for column in self.consumption.T.tolist()])
 
-    @property
+    @cached_property
     def total_used(self) -> float:
         """Sum of the consumptions of the first limit, exactly rounded."""
         return math.fsum(self.used.tolist())

@@ -5,7 +5,8 @@ passes are Bellman's. Label setting with completion bounds is that of Carlyle, R
 and enumeration for solving constrained shortest-path problems", Networks 52, 2008), with Pareto sets, merged as sorted
 lists, in place of single labels.
 
-What is weighed is value_weight * value + multipliers . consumption.
+What is weighed is value_weight * value + multipliers . consumption. Costs and search are one unit of compilation, so
+that the search's calls of its costs are inlined.
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ class LinkedBound:
     #: Passes over all graphs that it took.
     passes: int
 
+    @property
+    def num_graphs(self) -> int:
+        """How many graphs there are, G."""
+        return int(self.graph.max()) + 1
+
 
 @dataclass(frozen=True, eq=False)
 class LinkedShortfall:
@@ -200,7 +205,10 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
         # A limit of next to nothing may be left alone and still have its price: room there costs less than rounding.
         if not bound.multipliers[limit] or _is_best(generation, bound, without):
             return PriceRange(0.0, 0.0, without, without)
-    less, more = (_find_end(generation, bound, limit, sign) for sign in (-1.0, 1.0))
+    less, more = (
+        bound.multipliers if _keeps_basis(bound, limit, sign) else _find_end(generation, bound, limit, sign)
+        for sign in (-1.0, 1.0)
+    )
     if more is None:  # within rounding of the least
         more = bound.multipliers
     if less is None:
@@ -211,6 +219,35 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
     if less[limit] < more[limit]:  # where both are the same, rounding may turn their order
         less = more
     return PriceRange(float(less[limit]), float(more[limit]), less, more)
+
+
+def _keeps_basis(bound: LinkedBound, limit: int, sign: float) -> bool:
+    """Whether the mixture's paths are a basis that stays optimal a little beside a limit: so do its multipliers then.
+
+    That is ranging of the right-hand side: one path for each graph, and a further one for each limit that binds.
+    """
+    mixture, binding = bound.mixture, np.flatnonzero(bound.multipliers)
+    if mixture is None or not bound.attained or mixture.graph.size - bound.num_graphs != binding.size:
+        return False
+    change = TUNING.small_changes[0] * np.where(np.arange(bound.limits.size) == limit, sign, 0.0)
+    is_base = np.diff(mixture.graph, prepend=-1) > 0
+    base, extra = is_base.nonzero()[0], (~is_base).nonzero()[0]
+    own = base[mixture.graph[extra]]
+    shares, value = mixture.columns.consumption / bound.limits, mixture.columns.value
+    steps = shares[extra] - shares[own]
+    try:
+        worth = np.linalg.solve(steps[:, binding], value[own] - value[extra])
+        moved = np.linalg.solve(steps[:, binding].T, change[binding])
+    except np.linalg.LinAlgError:
+        return False
+    if not np.allclose(worth, (bound.multipliers * bound.limits)[binding], rtol=TUNING.same_bound, atol=0.0):
+        return False
+    fraction = mixture.fraction.copy()
+    fraction[extra] += moved
+    np.subtract.at(fraction, own, moved)
+    room = 1.0 + change - mixture.consumption / bound.limits - moved @ steps
+    room[binding] = 1.0
+    return bool(fraction.min() > 0.0 and room.min() > 0.0)
 
 
 def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign: float) -> FloatArray | None:

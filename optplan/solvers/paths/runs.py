@@ -3,7 +3,8 @@
 A path is a sequence of *runs*, each on nodes of one kind, neighbours on different ones. In a plan of one path per graph
 a run that alone takes more of a limit than the other graphs leave of it is impossible, which no multiplier can say: a
 mixture gives such a run a small fraction. ``runs.pxd`` has the types with which Cython compiles this file. The passes
-are Bellman's, with the epoch in which the run began as a part of the state where that matters.
+are Bellman's, with the epoch in which the run began as a part of the state where that matters. One class, and one unit
+of compilation: all passes work in the same tables.
 """
 
 from __future__ import annotations

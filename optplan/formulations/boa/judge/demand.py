@@ -90,13 +90,13 @@ def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
         share = (1.0 - repeat) * repeat**members
         weights[held] += (held * share)[:, None] * clumps[:, place]
     present = np.flatnonzero(weights.any(axis=1))
-    by_hour = np.ascontiguousarray(weights[present].T)
-    chances = np.zeros((hours, size))
-    chances[:, 0] = 1.0
+    present_weights = weights[present]
+    chances = np.zeros((size, hours))
+    chances[0] = 1.0
     scale = -clumps.sum(axis=1)
     for first in range(1, size, _AT_ONCE):
         if stopwatch is not None:
             stopwatch.require()
-        recur_cells(present, by_hour, chances, scale, first, min(first + _AT_ONCE, size), _LARGE)
+        recur_cells(present, present_weights, chances, scale, first, min(first + _AT_ONCE, size), _LARGE)
     with np.errstate(divide="ignore"):
-        return read_chances(crowd, np.exp(np.log(chances) + scale[:, None]))
+        return read_chances(crowd, np.exp(np.log(chances) + scale).T)

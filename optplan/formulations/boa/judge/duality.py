@@ -156,11 +156,11 @@ def least_weighted(
     instance: BoaInstance, weights: FloatArray, *, value: float = 1.0, stopwatch: Stopwatch | None = None
 ) -> dict[str, float]:
     """Return by class the least of ``value`` times its objective plus weighted consumptions, weights (L,)."""
-    watch, least = stopwatch or Stopwatch(), {}
+    watch, least, every = stopwatch or Stopwatch(), {}, np.append(value, weights)
     paths = {} if instance.problem is Problem.CONTINUOUS else {costs.name: costs for costs in path_costs(instance)}
     for name in instance.classes:
         watch.require()
-        found = least_path(paths[name], np.append(value, weights)) if paths else None
+        found = least_path(paths[name], every) if paths else None
         least[name] = _least_continuous(instance, name, weights, value) if found is None else found
     return least
 

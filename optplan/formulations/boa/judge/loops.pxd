@@ -57,6 +57,6 @@ cdef class ClassRuns:
     @cython.locals(j=Py_ssize_t, k=Py_ssize_t)
     cdef void join(self, Py_ssize_t h, Py_ssize_t a, Py_ssize_t end) noexcept nogil
 
-@cython.locals(hour=Py_ssize_t, n=Py_ssize_t, y=Py_ssize_t, place=Py_ssize_t, summed=double)
+@cython.locals(hour=Py_ssize_t, n=Py_ssize_t, y=Py_ssize_t, place=Py_ssize_t, hours=Py_ssize_t, before=Py_ssize_t)
 cpdef void recur_cells(const Py_ssize_t[::1] cells, const double[:, ::1] weights, double[:, ::1] chances,
     double[::1] scale, Py_ssize_t begin, Py_ssize_t end, double large) noexcept

@@ -292,18 +292,21 @@ def recur_cells(
 ) -> None:
     """Go on with Panjer's recursion from one number of cells to another, not included.
 
-    ``weights`` (H, C) are y q(y) of the numbers of cells y that clumps hold, ``cells`` (C,) rising, by time of the day.
-    ``chances`` (H, N) are up to e^``scale``, and scaled down where they exceed ``large``.
+    ``weights`` (C, H) are y q(y) of the numbers of cells y that clumps hold, ``cells`` (C,) rising, by time of the day.
+    ``chances`` (N, H) are up to e^``scale``, and scaled down where they exceed ``large``. Times come last: their sums
+    do not wait for one another.
     """
-    for hour in range(weights.shape[0]):
-        for n in range(begin, end):
-            summed = 0.0
-            for place in range(cells.shape[0]):
-                if cells[place] > n:
-                    break
-                summed += weights[hour, place] * chances[hour, n - cells[place]]
-            chances[hour, n] = summed / n
-            if chances[hour, n] > large:
+    hours = weights.shape[1]
+    for n in range(begin, end):
+        for place in range(cells.shape[0]):
+            before = n - cells[place]
+            if before < 0:
+                break
+            for hour in range(hours):
+                chances[n, hour] += weights[place, hour] * chances[before, hour]
+        for hour in range(hours):
+            chances[n, hour] /= n
+            if chances[n, hour] > large:
                 for y in range(n + 1):
-                    chances[hour, y] /= large
+                    chances[y, hour] /= large
                 scale[hour] += math.log(large)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -227,8 +228,8 @@ def divide(supplies: Sequence[Supply], samples: IntArray) -> FloatArray:
     found = np.empty((2, samples.size))
     for quantity in range(2):
         per_sample = [float(one.each[quantity]) / max(one.batches) for one in supplies]
-        ordered = [supplies[place] for place in np.argsort(per_sample, kind="stable")]
-        reach = np.cumsum([0.0, *(one.most * max(one.batches) for one in ordered)])
-        amount = np.cumsum([0.0, *(one.most * float(one.each[quantity]) for one in ordered)])
+        ordered = [supplies[place] for place in sorted(range(len(supplies)), key=per_sample.__getitem__)]
+        reach = list(accumulate((one.most * max(one.batches) for one in ordered), initial=0.0))
+        amount = list(accumulate((one.most * float(one.each[quantity]) for one in ordered), initial=0.0))
         found[quantity] = np.interp(samples, reach, amount, right=np.inf)
     return found * (1.0 - JUDGE_ROUNDING)

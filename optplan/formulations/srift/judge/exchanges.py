@@ -28,65 +28,76 @@ from optplan.schema import FloatArray, IntArray
 _RANKS, _PASSES, _FINE = math.exp(0.01), math.exp(0.01), math.exp(0.0025)
 
 
+#: (I, S) The least and the most of each size of transfer, by interval of ranks.
+Ends = tuple[FloatArray, FloatArray]
+
+
 class ExchangeFloor:
     """The least seconds of iterations by what their gradients take."""
 
     def __init__(self, offers: Offers) -> None:
-        self._offers, self._instance = offers, offers.instance
+        self.offers, self._instance = offers, offers.instance
         # No more than there are, nor than have samples.
         by_samples = (self._instance.global_batch * int(offers.ranks[one.type]) // one.batch for one in offers.loads)
         most = min(int(offers.most @ offers.ranks), max(by_samples, default=1))
         #: Ranks at which intervals begin, then one more than there can be.
-        self._begin = [1]
-        while self._begin[-1] <= most:
-            self._begin.append(max(self._begin[-1] + 1, int(self._begin[-1] * _RANKS)))
+        self.begin = [1]
+        while self.begin[-1] <= most:
+            self.begin.append(max(self.begin[-1] + 1, int(self.begin[-1] * _RANKS)))
         self._groups: dict[tuple[bytes, frozenset[int], frozenset[int], bool], Group] = {}
+        self._asked: dict[tuple[bytes, frozenset[int]], Ends] = {}
 
     def group(self, gpu: str, there: Iterable[int], others: Iterable[int], *, exactly: bool) -> Group:
         """Return what is known of fleets that have certain networks, could have others, and exactly so many ranks."""
         has, could = frozenset(there), frozenset(others)
-        if self._offers.plain:  # a set is as fast as its least network
+        if self.offers.plain:  # a set is as fast as its least network
             has = could = frozenset([min(has)])
-        key = self._offers.model.transfers(gpu)[0].tobytes(), has, could, exactly
+        key = self.offers.model.transfers(gpu)[0].tobytes(), has, could, exactly
         if key not in self._groups:
-            self._groups[key] = Group(self._offers, gpu, has, could, self._begin, exactly=exactly)
+            self._groups[key] = Group(self, gpu, has, could, exactly=exactly)
         return self._groups[key]
+
+    def ask(self, networks: frozenset[int], sizes: FloatArray) -> Ends:
+        """Return the least and the most bandwidth of each size of transfer alone, with any ranks of each interval."""
+        key = sizes.tobytes(), networks
+        if key not in self._asked:
+            least, most = zip(*(self._ask(networks, sizes, *ends) for ends in pairwise(self.begin)), strict=True)
+            self._asked[key] = np.array(least), np.array(most)
+        return self._asked[key]
+
+    def _ask(self, networks: frozenset[int], sizes: FloatArray, begin: int, end: int) -> tuple[FloatArray, FloatArray]:
+        bandwidth, slowest, fastest = self._instance.bandwidth, [], []
+        for label, capacity in self._instance.networks_of([self.offers.type_with[one] for one in networks]):
+            ranks = {begin, end - 1}
+            if isinstance(bandwidth, MeasuredBandwidth):  # between its rows, a table only rises or falls
+                ranks |= {row for row in bandwidth.tables[label].ranks.tolist() if begin < row < end}
+            found = [bandwidth.bus_bytes_per_s([(label, capacity)], number, sizes) for number in ranks]
+            slowest.append(np.minimum.reduce(found))
+            fastest.append(np.maximum.reduce(found))
+        return np.minimum.reduce(slowest), np.minimum.reduce(fastest)
 
 
 class Group:
     """Fleets with certain networks."""
 
     def __init__(
-        self, offers: Offers, gpu: str, has: frozenset[int], could: frozenset[int], begin: list[int], *, exactly: bool
+        self, floor: ExchangeFloor, gpu: str, has: frozenset[int], could: frozenset[int], *, exactly: bool
     ) -> None:
         self._exactly, self._factor = exactly, _FINE if exactly else _PASSES
-        self._offers, self._begin = offers, np.array(begin[:-1], dtype=np.int64)
+        offers, begin = floor.offers, floor.begin[:-1]
+        self._begin = np.array(begin, dtype=np.int64)
         self._ready, sent, asked = offers.model.transfers(gpu)
-        self._sizes, size = np.unique(asked, return_inverse=True)
+        sizes, size = np.unique(asked, return_inverse=True)
         self._capacity = min(offers.capacities[network] for network in has)
-        self._bytes = np.array([volume_factor(ranks) * sent for ranks in begin[:-1]])
-        alone = [self._ask(has, *ends) for ends in pairwise(begin)]
-        added = alone if could == has else [self._ask(could, *ends) for ends in pairwise(begin)]
-        self._alone = np.array([most for _, most in alone])[:, size]
-        self._added = np.array([least for least, _ in added])[:, size] * (1.0 - ROUNDING)
+        self._bytes = np.array([volume_factor(ranks) * sent for ranks in begin])
+        self._alone = floor.ask(has, sizes)[1][:, size]
+        self._added = floor.ask(could, sizes)[0][:, size] * (1.0 - ROUNDING)
         together, longest = self._bytes.sum(axis=1) / self._capacity, (self._bytes / self._alone).max(axis=1)
         always = np.maximum(together, longest) * (1.0 - ROUNDING)
         self._always = always if exactly else np.minimum.accumulate(always[::-1])[::-1]
         self._exchanges: dict[int, Exchange] = {}
         #: By number of the interval of passes, F' / T of each interval of ranks; none where it is not known yet.
         self._taken: dict[int, FloatArray] = {}
-
-    def _ask(self, networks: frozenset[int], begin: int, end: int) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the most bandwidth of each size of transfer alone, with any ranks of an interval."""
-        bandwidth, slowest, fastest = self._offers.instance.bandwidth, [], []
-        for label, capacity in self._offers.instance.networks_of([self._offers.type_with[one] for one in networks]):
-            ranks = {begin, end - 1}
-            if isinstance(bandwidth, MeasuredBandwidth):  # between its rows, a table only rises or falls
-                ranks |= {row for row in bandwidth.tables[label].ranks.tolist() if begin < row < end}
-            found = [bandwidth.bus_bytes_per_s([(label, capacity)], number, self._sizes) for number in ranks]
-            slowest.append(np.minimum.reduce(found))
-            fastest.append(np.maximum.reduce(found))
-        return np.minimum.reduce(slowest), np.minimum.reduce(fastest)
 
     def always_s(self, ranks: IntArray) -> FloatArray:
         """Return (N,) the least t_pe whatever the backward pass takes."""

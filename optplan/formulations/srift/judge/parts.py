@@ -91,12 +91,10 @@ class KindOfFleets:
 
     def is_excluded(self, claim: BoundClaim) -> bool:
         """Whether there is no such fleet, or none refutes a claim even if VMs could be divided."""
-        running = np.flatnonzero(self._offers.running)
-        if not np.isin(running, self._types).all():
+        types = set(self._types.tolist())
+        if not types.issuperset(self._offers.running.nonzero()[0].tolist()):
             return True
-        supplies = [
-            self._supply(number, self._batches[self._types == number].tolist(), 0) for number in np.unique(self._types)
-        ]
+        supplies = [self._supply(number, self._batches[self._types == number].tolist(), 0) for number in sorted(types)]
         price, ranks = divide(supplies, np.array([self._instance.global_batch]))
         if not np.isfinite(price[0]):
             return True
@@ -233,7 +231,7 @@ class KindOfFleets:
         """Return (N,) interruptions per hour, and whether some VM has to be launched, of VMs that are there already."""
         per_hour = counts @ self._offers.per_hour[self._types]
         launched = np.zeros(len(counts), dtype=np.bool_)
-        for number in np.unique(self._types).tolist():
+        for number in set(self._types.tolist()):
             launched |= counts[:, self._types == number].sum(axis=1) > self._offers.running[number]
         return per_hour, launched.astype(np.float64)
 

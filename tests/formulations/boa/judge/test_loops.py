@@ -16,13 +16,13 @@ Interpret = Callable[[ModuleType], ModuleType]
 
 def recur(module: ModuleType) -> np.ndarray:
     """Return chances of up to 60 cells with a mean of 3 jobs of two cells and 900 of one, at a scale."""
-    cells, weights = np.array([1, 2], dtype=np.intp), np.array([[0.0, 2 * 3.0], [900.0, 0.0]])
-    chances, scale = np.zeros((2, 60)), np.array([-3.0, -900.0])
-    chances[:, 0] = 1.0
+    cells, weights = np.array([1, 2], dtype=np.intp), np.array([[0.0, 900.0], [2 * 3.0, 0.0]])
+    chances, scale = np.zeros((60, 2)), np.array([-3.0, -900.0])
+    chances[0] = 1.0
     for first in range(1, 60, 7):
         module.recur_cells(cells, weights, chances, scale, first, min(first + 7, 60), 1e30)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(chances) + scale[:, None])
+        return np.asarray(np.log(chances) + scale).T
 
 
 def test_the_recursion_of_jobs_of_one_size_is_poisson() -> None:
