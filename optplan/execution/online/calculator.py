@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from optplan.contracts import Infeasibility, LagrangianCertificate, Result
+from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.drift import TOO_SMALL
-from optplan.execution.online.events import Arrival, Completion, NodeStart, OnlineEvent, Run
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen
@@ -106,7 +106,8 @@ class WidthCalculator:
         self._looks: dict[str, Look] = {}
         self._probed: dict[str, tuple[int, ...]] = {}
         self._solved_s = self._looked_s = -math.inf
-        self._heard = True
+        # Classes that something was heard of since the last look.
+        self._heard: dict[str, None] = {}
         self._near: Result[BoaSolution] | None = None
         # By class: what each step of a job's way costs, as it was looked at.
         self._graphs: dict[str, Graph] = {}
@@ -126,12 +127,14 @@ class WidthCalculator:
         Repetitions are to be left out before. A time before the last one means that clocks were set back, and that no
         time has passed.
         """
-        self._heard = True
         told = list(events)
         refused = self.knowledge.take(told, now_s)
         for event, why in zip(told, refused, strict=True):
             if why is None:
-                self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
+                if not isinstance(event, NodeStart):
+                    self._heard[event.job_class] = None
+                if not isinstance(event, Measurement):
+                    self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
 
@@ -167,17 +170,19 @@ class WidthCalculator:
         """Calculate widths where something moved or the time has come; None where there was no reason to."""
         if self._solved_s <= now_s < self._solved_s + self.terms.settle_s:
             return None
-        self.knowledge.advance(now_s)
         first = self.table is None and math.isinf(self._solved_s)
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")
         looked = self._looked_s <= now_s < self._looked_s + self.terms.settle_s
         late = not self._solved_s <= now_s < self._solved_s + self.terms.every_s
         if not (urgent or late or (self._heard and not looked)):
             return None
-        self._looked_s, self._heard = now_s, False
-        moved = self._find_moved()
+        self.knowledge.advance(now_s)
+        # What nobody heard of has been forgotten a little, at most: that is for when it is time anyway.
+        moved = self._find_moved(self._heard)
+        self._looked_s, self._heard = now_s, {}
         if not (urgent or late or moved):
             return None
+        moved = self._find_moved(self.knowledge.classes) or moved
         seen = {name: look.seen(self.knowledge.rate_per_hour(name)) for name, look in self._looks.items()}
         changes = self._tell_changes(seen)
         reason = urgent or ("something moved" if moved else f"{self.terms.every_s / 60.0:g} minutes have passed")
@@ -207,14 +212,14 @@ class WidthCalculator:
         fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
         self._looks[name].weigh(self._graph_of(name), rows, only, fair)
 
-    def _find_moved(self) -> bool:
+    def _find_moved(self, names: Iterable[str]) -> bool:
         """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""
         limit, knowledge, moved = math.log1p(self.terms.move), self.knowledge, False
         stated, looks = knowledge.known.classes, self._looks
         for name in [name for name in looks if name not in stated]:
             del looks[name]
-        for name, estimate in knowledge.classes.items():
-            look, before = looks.get(name), self._seen.get(name)
+        for name in [name for name in names if name in stated]:
+            estimate, look, before = knowledge.classes[name], looks.get(name), self._seen.get(name)
             if look is None or not look.follow(stated[name], estimate):
                 look = self._look(name)
             if before is None:  # it is new, and that is urgent
@@ -254,41 +259,37 @@ class WidthCalculator:
 
     def _calculate(self, reason: str, changes: list[str]) -> Calculation:
         """Keep the table where that is proven right; else solve, and publish the new one where it is worth it."""
-        known = self.knowledge.known
-        self.ledger.advance(self.knowledge.now_s)
-        made = Calculation(
-            at_s=self.knowledge.now_s,
-            verdict=Verdict.FAILED,
+        knowledge = self.knowledge
+        self.ledger.advance(knowledge.now_s)
+        followed, probing, found = self._find_followed(), Probing({}, 0.0), None
+        if any(each.is_new for each in knowledge.classes.values()):
+            probing = find_probing(knowledge.estimate(), knowledge.classes, self.terms)
+        if self._is_linear and not probing.widths and not self._probed:
+            found = self._prove(followed)
+            if found is None and (moved := [name for name, look in self._looks.items() if not look.is_exact]):
+                for name in moved:
+                    self._look(name)
+                found = self._prove(followed)
+        if found is None:
+            found = self._replace(knowledge.estimate(), probing)
+        return Calculation(
+            at_s=knowledge.now_s,
             reason=reason,
             changes=tuple(changes),
             number=None if self.table is None else self.table.number,
-            budget=known.budget_amount(),
-            followed=self._find_followed(),
+            budget=knowledge.known.budget_amount(),
             debt_h=self.ledger.debt_h,
-            unit=known.budget_unit.value,
+            unit=knowledge.known.budget_unit.value,
+            **{"followed": followed, **found},
         )
-        probing = Probing({}, 0.0)
-        if any(each.is_new for each in self.knowledge.classes.values()):
-            probing = find_probing(self.knowledge.estimate(), self.knowledge.classes, self.terms)
-        if self._is_linear and not probing.widths and not self._probed and (proven := self._prove(made)) is not None:
-            return proven
-        return self._replace(self.knowledge.estimate(), probing, made)
 
-    def _prove(self, made: Calculation) -> Calculation | None:
-        """Return what sums over classes prove; None where they prove nothing, also with every class looked at anew."""
-        proven = self._conclude(made)
-        moved = [] if proven is not None else [name for name, look in self._looks.items() if not look.is_exact]
-        for name in moved:
-            self._look(name)
-        return self._conclude(made) if moved else proven
-
-    def _conclude(self, made: Calculation) -> Calculation | None:
+    def _prove(self, followed: float) -> dict[str, Any] | None:
         """Return what sums over the classes prove: that no widths keep the budget, or that none gain enough.
 
         The latter is Lagrange's bound at the last prices, which move with the weighted rate that means are divided by.
         """
         known, given = self.knowledge.known, self.knowledge.known.budget_amount()
-        limits = {**known.limits, BUDGET: made.followed or given}
+        limits = {**known.limits, BUDGET: followed or given}
         total = seconds = least = least_needs = most_needs = 0.0
         takes = dict.fromkeys(limits, 0.0)
         fits = bool(self._prices) and self.table is not None and self.table.classes.keys() == self._looks.keys()
@@ -304,16 +305,16 @@ class WidthCalculator:
                     takes[limit] += rate * amount
         present = {"present_jct_s": seconds / total, "planned": takes[BUDGET]} if fits else {}
         if least_needs > given * (1.0 + _ROUNDING) and not known.further_limits:
-            needed = f"these arrivals need {most_needs:.4g} {made.unit}, and {given:.4g} are given"
+            needed = f"these arrivals need {most_needs:.4g} {known.budget_unit.value}, and {given:.4g} are given"
             notes = (f"{TOO_SMALL}: {needed}", self._say_what_stays())
-            return made.replace(verdict=Verdict.OVER_BUDGET, needed=most_needs, notes=notes, **present)
+            return {"verdict": Verdict.OVER_BUDGET, "needed": most_needs, "notes": notes, **present}
         excess = find_excess(limits, takes) if fits else None
         some_fit = excess is None or (not known.further_limits and most_needs <= limits[BUDGET])
         if not (fits and some_fit):
             return None
         bound_s = (least - sum(self._prices[limit] * amount for limit, amount in limits.items())) / total
         kept = self._keep(bound_s, seconds / total, excess, {}, at_most=" at most")
-        return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,), **present) if kept else None
+        return {"verdict": Verdict.KEPT, "bound_s": bound_s, "notes": (kept,), **present} if kept else None
 
     def _say_debt(self) -> str:
         """Say how far the budget is from being kept."""
@@ -323,45 +324,38 @@ class WidthCalculator:
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
 
-    def _replace(self, instance: BoaInstance, probing: Probing, made: Calculation) -> Calculation:
-        """Solve, and publish the table where it keeps the limits and is worth it."""
-        notes: list[str] = []
+    def _replace(self, instance: BoaInstance, probing: Probing) -> dict[str, Any]:
+        """Solve, and publish the table where it keeps the limits and is worth it; return what is to be said of it."""
+        notes, given, unit = list[str](), instance.budget_amount(), instance.budget_unit
         holds = self._can_hold and self.ledger.hold is not Hold.NO
-        self._line = PriceLine.of(frontier(instance), made.budget) if holds else None
-        followed = made.budget if probing.widths else self._find_followed()
-        made = made.replace(followed=followed)
-        if followed != made.budget:
-            instance = instance.replace(budget=Amount(followed, instance.budget_unit))
-            notes.append(f"widths are made for {followed:.4g} {made.unit}, {self._say_debt()}")
-        present = None if self.table is None else weigh(instance, solution_of(self.table))
+        self._line = PriceLine.of(frontier(instance), given) if holds else None
+        followed = given if probing.widths else self._find_followed()
+        if followed != given:
+            instance = instance.replace(budget=Amount(followed, unit))
+            notes.append(f"widths are made for {followed:.4g} {unit.value}, {self._say_debt()}")
+        said: dict[str, Any] = {"followed": followed, "verdict": Verdict.FAILED}
+        present, excess = None if self.table is None else weigh(instance, solution_of(self.table)), None
         if present is not None and not math.isnan(present.objective):
-            made = made.replace(present_jct_s=present.objective, planned=present.consumption[BUDGET])
+            said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
+            excess = find_excess(instance.limits, present.consumption)
         try:
             solution, result = self._solve(instance, probing.branches, probing.part, notes)
         except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
             solution, result = None, None
             notes.append(str(error))
         new = None if solution is None else weigh(instance, solution)
-        excess = None if new is None else find_excess(instance.limits, new.consumption)
-        if excess is not None and excess[1] > _ROUNDING:
-            notes.append(f"a table was found that takes {excess[1]:.2%} more than the limit {excess[0]}")
-            made = made.replace(verdict=Verdict.OVER_BUDGET)
+        beyond = None if new is None else find_excess(instance.limits, new.consumption)
+        if beyond is not None and beyond[1] > _ROUNDING:
+            notes.append(f"a table was found that takes {beyond[1]:.2%} more than the limit {beyond[0]}")
+            said["verdict"] = Verdict.OVER_BUDGET
         elif result is not None and result.infeasibility is not None:
-            needed = _find_needed(instance, result.infeasibility, probing.part)
-            made = made.replace(verdict=Verdict.OVER_BUDGET, needed=needed)
-        if solution is None or new is None or made.verdict is Verdict.OVER_BUDGET:
-            return made.replace(notes=(*notes, self._say_what_stays()))
+            said |= {"verdict": Verdict.OVER_BUDGET, "needed": _find_needed(instance, result, probing.part)}
+        if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
+            return {**said, "notes": (*notes, self._say_what_stays())}
         notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
         assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
         notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
-        known = present is not None and made.present_jct_s is not None
-        excess = find_excess(instance.limits, present.consumption) if present is not None and known else None
-        kept = self._keep(new.objective, made.present_jct_s, excess, probing.widths)
-        made = made.replace(
-            mean_jct_s=new.objective,
-            bound_s=None if result is None or probing.branches else result.bound,
-            gap=None if result is None else result.gap,
-        )
+        kept = self._keep(new.objective, said.get("present_jct_s"), excess, probing.widths)
         if not kept:
             self._probed = probing.widths
             self.table = WidthTable(
@@ -372,14 +366,17 @@ class WidthCalculator:
                 gpus=new.measures["gpus"],
                 mean_jct_s=new.measures["mean_jct_s"],
             )
+            said["planned"] = new.consumption[BUDGET]
         for name in self._looks:
             self._weigh(name)
-        if kept:
-            return made.replace(verdict=Verdict.KEPT, notes=(*notes, kept))
-        assert self.table is not None  # just made
-        return made.replace(
-            verdict=Verdict.PUBLISHED, number=self.table.number, planned=new.consumption[BUDGET], notes=tuple(notes)
-        )
+        return {
+            **said,
+            "verdict": Verdict.KEPT if kept else Verdict.PUBLISHED,
+            "mean_jct_s": new.objective,
+            "bound_s": None if result is None or probing.branches else result.bound,
+            "gap": None if result is None else result.gap,
+            "notes": (*notes, kept) if kept else tuple(notes),
+        }
 
     def _keep(
         self,
@@ -406,6 +403,8 @@ class WidthCalculator:
     ) -> tuple[BoaSolution | None, Result[BoaSolution] | None]:
         """Find the widths of all classes that are not probed, with what these leave of the budget."""
         rest = {name: job_class for name, job_class in instance.classes.items() if name not in probed}
+        if not instance.bound_by_law:  # else nothing here asks how many GPUs are in use at which hour
+            rest = {name: job_class.replace(arrivals=None) for name, job_class in rest.items()}
         if not rest:
             return BoaSolution(branches=dict(probed)), None
         budget = instance.budget
@@ -432,6 +431,7 @@ class WidthCalculator:
         return {
             "knowledge": self.knowledge.to_json_data(),
             "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
+            "heard": list(self._heard),
             "probed": {name: list(widths) for name, widths in self._probed.items()},
             "prices": self._prices,
             "ledger": self.ledger.to_json_data(),
@@ -444,6 +444,7 @@ class WidthCalculator:
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.knowledge.restore(state["knowledge"])
         self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
+        self._heard = dict.fromkeys(state.get("heard", self.knowledge.classes))  # states of before say nothing of it
         self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
         self._prices = dict(state["prices"])
         self.ledger = Ledger.parse(state["ledger"])
@@ -456,10 +457,11 @@ class WidthCalculator:
         self.table = None if state["table"] is None else WidthTable.parse(state["table"])
 
 
-def _find_needed(instance: BoaInstance, infeasibility: Infeasibility, probed: float) -> float | None:
+def _find_needed(instance: BoaInstance, result: Result[BoaSolution], probed: float) -> float | None:
     """Return the least budget that carries the load beside what probing takes; None where the budget alone is no help.
 
     Both are in the unit that limits count in.
     """
-    least = next((one.least_feasible for one in infeasibility.relaxations if one.limit == BUDGET), None)
+    relaxed = () if result.infeasibility is None else result.infeasibility.relaxations
+    least = next((one.least_feasible for one in relaxed if one.limit == BUDGET), None)
     return None if least is None else instance.count_limit(BUDGET, least) + probed * instance.budget_amount()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,8 @@ _FORGOTTEN = 1e-4
 _MOST_LOG_CORRECTION = math.log(1e3)
 #: Distinct widths from which a law is fitted anew.
 _FITTED_FROM = 2
+#: To which part a law is fitted: closer, it would be another one after every measurement, and it is corrected anyway.
+_FITTED_TO = 0.01
 
 
 @dataclass
@@ -246,8 +249,16 @@ def _choose_base(
         if predicted is not None:
             return predict(predicted, instance.allowed_widths(name, gpu_type), instance.classes[name].reference_width)
     if isinstance(stated, AmdahlSpeedup | PowerSpeedup) and len(points) >= _FITTED_FROM:
-        return fit_best(list(points), np.exp(list(points.values()))).curve
+        least = points[min(points)]
+        return _fit(tuple((gpus, round((points[gpus] - least) / _FITTED_TO)) for gpus in sorted(points)))
     return stated
+
+
+@lru_cache(maxsize=4096)
+def _fit(points: tuple[tuple[int, int], ...]) -> AmdahlSpeedup | PowerSpeedup:
+    """Fit a law to widths and logarithms of speeds; what is measured corrects it."""
+    widths, steps = zip(*points, strict=True)
+    return fit_best(widths, np.exp(np.array(steps) * _FITTED_TO)).curve
 
 
 def predict(predicted: GoodputSpeedup, widths: IntArray, reference_width: int) -> TableSpeedup:

@@ -45,8 +45,9 @@ class Knowledge:
         self.urgent, self.is_changed = "", False
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
-        # Of the known instance: by class, type, GPUs and epoch, how much faster that epoch is than the mean one.
-        self._factors: dict[tuple[str, str, int, int], float] = {}
+        # Of the known instance: by class, type, GPUs and epoch, the type, and how much faster that epoch is than the
+        # mean one; what is there was not refused.
+        self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
         self._watched_h = 0.0
@@ -76,7 +77,8 @@ class Knowledge:
         else:
             kept = math.exp((self.now_s - now_s) / SECONDS_PER_HOUR / window_h)
             self._watched_h = self._watched_h * kept + window_h * (1.0 - kept)
-            for name in [name for name, each in self.classes.items() if is_forgotten(each, now_s, window_h)]:
+            new = [(name, each) for name, each in self.classes.items() if each.is_new]
+            for name in [name for name, each in new if is_forgotten(each, now_s, window_h)]:
                 del self.classes[name]
                 self._known = None
         self.now_s = now_s
@@ -88,12 +90,15 @@ class Knowledge:
                 raise DataError("gpu_type", f"got {event.gpu_type!r}", f"one of {', '.join(types)} is needed")
             return
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
-        weight = self._weigh(at_s)
+        if isinstance(event, Measurement):
+            self._take_speed(event, at_s)
+            return
+        weight = self._weigh(at_s, self.now_s)
         if isinstance(event, Arrival):
             estimate = self._require_known_or_new(event.job_class)
             estimate.age(self.now_s, self.terms.window_h)
             if at_s < estimate.since_s and estimate.is_new:
-                estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s) - weight)
+                estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s, self.now_s) - weight)
                 estimate.since_s = at_s
             if at_s >= estimate.since_s:  # what lies before the start is in the stated rate
                 estimate.see_arrival(weight)
@@ -107,11 +112,6 @@ class Knowledge:
                 for place, run in enumerate(runs):
                     self._require_type(f"{what}.{place}.gpu_type", event.job_class, run.gpu_type)
             estimate.see_completion(event.ran, on, weight, whole=event.whole, held=at_s >= self._began_s)
-        elif isinstance(event, Measurement):
-            self._require_type("gpu_type", event.job_class, event.gpu_type)
-            self._require_width(event)
-            per_epoch = self._find_epoch_factor(event, event.gpu_type or on)
-            estimate.see_speed(event, on, per_epoch, weight)
         elif isinstance(event, HintsReported):
             self._require_type("gpu_type", event.job_class, event.gpu_type)
             predicted = event.hints.speedup(self.terms.gpus_per_node)
@@ -122,9 +122,16 @@ class Knowledge:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.see_hints(event.hints, event.gpu_type or on)
 
-    def _weigh(self, at_s: float) -> float:
-        """Return what something seen at a moment weighs now."""
-        return math.exp((at_s - self.now_s) / SECONDS_PER_HOUR / self.terms.window_h)
+    def _take_speed(self, event: Measurement, at_s: float) -> None:
+        """Take a measurement: most of what is told, so that its class is aged no more often than it has to be."""
+        estimate, (on, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
+        if self.now_s - estimate.aged_s > self.terms.window_h * SECONDS_PER_HOUR:
+            estimate.age(self.now_s, self.terms.window_h)
+        estimate.see_speed(event, on, per_epoch, self._weigh(at_s, estimate.aged_s))
+
+    def _weigh(self, at_s: float, than_s: float) -> float:
+        """Return what something seen at a moment weighs beside what is seen at another."""
+        return math.exp((at_s - than_s) / SECONDS_PER_HOUR / self.terms.window_h)
 
     def _require_known_or_new(self, name: str) -> ClassEstimate:
         """Return the estimate of a class; its first arrival makes it known."""
@@ -166,22 +173,26 @@ class Knowledge:
             fix = f"class {event.job_class} may hold up to {int(widths.max())}; allow more widths in the instance"
             raise DataError("gpus", f"got {event.gpus}", fix)
 
-    def _find_epoch_factor(self, event: Measurement, gpu_type: str) -> float:
-        """Return by how much the speedup in the measured epoch is above the mean one, at that width."""
+    def _find_epoch_factor(self, event: Measurement) -> tuple[str, float]:
+        """Return the type that was measured, and by how much its speedup in that epoch is above the mean one there."""
+        key = (event.job_class, event.gpu_type, event.gpus, event.epoch)
+        found = self._factors.get(key)
+        if found is not None:
+            return found
         job_class = self.known.classes[event.job_class]
-        if event.epoch is None:
-            return 1.0
-        if event.epoch > job_class.num_epochs:
-            raise DataError(
-                "epoch", f"got {event.epoch}", f"jobs of {event.job_class} have {job_class.num_epochs} epochs"
-            )
-        key = (event.job_class, gpu_type, event.gpus, event.epoch)
-        if key not in self._factors:
+        self._require_type("gpu_type", event.job_class, event.gpu_type)
+        self._require_width(event)
+        gpu_type, factor = event.gpu_type or next(iter(job_class.speedup)), 1.0
+        if event.epoch is not None:
+            if event.epoch > job_class.num_epochs:
+                problem = f"jobs of {event.job_class} have {job_class.num_epochs} epochs"
+                raise DataError("epoch", f"got {event.epoch}", problem)
             curve = job_class.speedup[gpu_type]
             widths = self.known.allowed_widths(event.job_class, gpu_type)
             nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
             rows = curve.at(nearest)
-            self._factors[key] = float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+            factor = float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+        self._factors[key] = gpu_type, factor
         return self._factors[key]
 
     @property
