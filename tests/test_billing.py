@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from optplan.errors import UsageError
+from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.files import read_instance
@@ -93,6 +93,12 @@ def test_ways_to_commit_stand_side_by_side(instance: BoaInstance) -> None:
         compare_commitments(instance, trace)
     with pytest.raises(UsageError, match="commitments: no GPU type of 'boa-newtrace' has any"):
         compare_commitments(read_instance("boa-newtrace", BoaInstance))
+
+
+def test_jobs_that_come_at_once_have_no_bill(instance: BoaInstance) -> None:
+    """There is no time between the first and the last for which to pay."""
+    with pytest.raises(DataError, match=r"^jobs.arrive_s: all 2 jobs arrive at once; there is no time to bill"):
+        compare_commitments(instance, trace_of(instance, [1.0, 1.0], [1.0, 1.0], 1.0))
 
 
 def test_the_command_lists_them(run: Runner) -> None:

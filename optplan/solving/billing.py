@@ -11,7 +11,7 @@ import numpy as np
 
 from optplan.contracts.billing import Billed, BilledPlan
 from optplan.contracts.result import Result
-from optplan.errors import InfeasibleError, UsageError
+from optplan.errors import DataError, InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.following import follow_solution, types_along
@@ -57,10 +57,15 @@ def compare_commitments(
         Without commitments or a budget, or when the trace has other classes.
     InfeasibleError
         When no plan was found for any of these.
+    DataError
+        When the jobs of the trace arrive at once.
     """
     if not instance.commits:
-        fix = "give a GPU type some, as in --set 'gpu_types.a100.commitments={1-year: {discount: 0.37}}'"
+        some = next(iter(instance.gpu_types))
+        fix = f"give a GPU type some, as in --set 'gpu_types.{some}.commitments={{1-year: {{discount: 0.37}}}}'"
         raise UsageError(f"commitments: no GPU type of {instance.name!r} has any; {fix}")
+    if trace is not None and not np.ptp(trace.arrive_s):
+        raise DataError("jobs.arrive_s", f"all {len(trace)} jobs arrive at once", "there is no time to bill: take more")
     dear = {name: kind.replace(commitments=None, spot_market=None) for name, kind in instance.gpu_types.items()}
     plain = solve(instance.replace(gpu_types=dear), time_limit_s=time_limit_s, ranges=False)
     together = solve(instance, time_limit_s=time_limit_s, ranges=False)

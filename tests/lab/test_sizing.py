@@ -240,8 +240,18 @@ def test_a_log_of_which_no_job_ran_or_says_when_it_came_is_refused(run: Runner, 
     ("words", "message"),
     [
         (("--nodes", "2..3"), "--jobs, --span: how many jobs of the instance come?"),
-        (("--nodes", "3..2", "--jobs", "9"), "--nodes: got '3..2'; a first and a last number of nodes are needed"),
+        (("--nodes", "3..2", "--jobs", "9"), "--nodes: got '3..2'; a first and a last number of nodes, to 1,000,000"),
         (("--nodes", "1", "--jobs", "9", "--gpus-per-node", "4"), "--nodes: got 1, which are 4 GPUs"),
+        (("--nodes", "3..5000", "--jobs", "9", "--gpus-per-node", "4"), "--nodes: got 4,998 sizes; at most 1,000 are"),
+        (("--nodes", "2..100000000", "--jobs", "9"), "a first and a last number of nodes, to 1,000,000, are needed"),
+        (
+            ("--nodes", "9999999", "--jobs", "9", "--gpus-per-node", "4"),
+            "--nodes: got 9999999; from 1 to 1,000,000",
+        ),
+        (
+            ("--nodes", "9", "--jobs", "9", "--gpus-per-node", "9999999"),
+            "--gpus-per-node: got 9999999; from 1 to 1,",
+        ),
         (("--jobs", "9"), "Missing option '--nodes'"),
     ],
 )
