@@ -143,7 +143,7 @@ def test_the_knee_is_where_gpus_times_time_are_least() -> None:
     """12 x 25, 16 x 9, 24 x 2.2, 64 x 1.5 GPU-hours: least at 24 GPUs; where they still fall, that is said."""
     found = _make_sizing({12: 25.0, 16: 9.0, 24: 2.2, 64: 1.5})
     assert found.knee.gpus == 24
-    assert "The knee is at 6 nodes of 4 GPUs: 24 GPUs" in say_sizing(found)
+    assert "In replays, the knee is at 6 nodes of 4 GPUs: 24 GPUs" in say_sizing(found)
     assert found.to_json_data()["knee_nodes"] == 6
     assert "look at larger clusters" in say_sizing(_make_sizing({12: 25.0, 16: 9.0}))
 

@@ -16,7 +16,7 @@ from optplan.instances.job_logs.records import LeftOut, LogReading, Row, Rule, i
 NO_GPUS = "jobs without GPUs"
 OVERLAPPING = "ids that come twice at overlapping times, taken for two jobs"
 EARLY = "waits of jobs that start before they were submitted, taken for none"
-#: Seconds: no job of a log runs for longer, so its times are wrong; and by how much the clocks of two machines differ.
+#: Seconds: no job of a log waits or runs for longer, so its times are wrong; and by how much the clocks of two machines differ.
 _LONGEST_S, _CLOCKS_S = 10 * 365.25 * 86_400.0, 60.0
 
 
@@ -80,7 +80,7 @@ def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> Bo
         (np.isnan(arrive_s), "jobs without a time", None),
         (unknown & np.isnan(jobs.start_s) & ~open_, "{} jobs that never began", jobs.ending),
         (outside, "jobs submitted outside the span", None),
-        (jobs.run_s > _LONGEST_S, "jobs that ran for more than ten years", None),
+        (np.fmax(jobs.run_s, jobs.wait_s) > _LONGEST_S, "jobs that waited or ran for more than ten years", None),
         (other, "jobs on {}", jobs.gpu_type),
     ):
         _leave_out_by(jobs, kept & which, reason, by, left_out)

@@ -71,7 +71,7 @@ def size_cluster(
     del by
 
     def find_bound(*asked: Any) -> float:  # noqa: ANN401 - as bound_by_capacity takes it
-        return bound_by_capacity(*asked).mean_jct_s
+        return bound_by_capacity(*asked, coarse=True).mean_jct_s
 
     with Progress("reading the jobs"):
         instance, trace = source.read(changes)

@@ -117,7 +117,9 @@ def test_times_that_cannot_be(read: Read) -> None:
     header, good = "submit,start,end,gpus\n", "2026-03-02T00:00,2026-03-02T00:00,2026-03-02T02:00,1\n"
     jobs, left_out = read(header + good + good.replace("2026-03-02T02:00", "9026-03-02T02:00"))
     assert [job.run_s for job in jobs] == [7200.0]
-    assert left_out.count("jobs that ran for more than ten years") == 1
+    assert left_out.count("jobs that waited or ran for more than ten years") == 1
+    jobs, left_out = read(header + good + good.replace("2026-03-02T00:00", "1969-03-02T00:00", 1))
+    assert left_out.count("jobs that waited or ran for more than ten years") == 1
     late = good.replace("2026-03-02T00:00", "2026-03-02T00:30", 1)
     jobs, left_out = read(header + good + late)
     assert [job.wait_s for job in jobs] == [0.0, 0.0]
