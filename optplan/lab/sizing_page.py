@@ -18,7 +18,8 @@ def say_sizing(found: Sizing) -> str:
     """Say where the knee is, and by which rule."""
     knee, last = found.knee, found.sizes[-1]
     nodes = f"{knee.nodes} node{'s' if knee.nodes > 1 else ''} of {count_gpus(found.gpus_per_node)}"
-    said = f"In replays, the knee is at {nodes}: {count_gpus(knee.gpus)}, on which jobs finish in {format_duration(knee.best.mean_jct_s)}"
+    on = f"{count_gpus(knee.gpus)}, on which jobs finish in {format_duration(knee.best.mean_jct_s)}"
+    said = f"In replays, the knee is at {nodes}: {on}"
     rule = "There GPUs times mean completion time are least; beyond, 1 % more GPUs saves less than 1 % of the time."
     if len(found.sizes) > 1 and knee is last:
         rule = "GPUs times mean completion time still fall there: look at larger clusters, too."

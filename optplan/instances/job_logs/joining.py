@@ -16,7 +16,7 @@ from optplan.instances.job_logs.records import LeftOut, LogReading, Row, Rule, i
 NO_GPUS = "jobs without GPUs"
 OVERLAPPING = "ids that come twice at overlapping times, taken for two jobs"
 EARLY = "waits of jobs that start before they were submitted, taken for none"
-#: Seconds: no job of a log waits or runs for longer, so its times are wrong; and by how much the clocks of two machines differ.
+#: Seconds: whoever waits or runs for longer has wrong times; by how much the clocks of two machines may differ.
 _LONGEST_S, _CLOCKS_S = 10 * 365.25 * 86_400.0, 60.0
 
 
