@@ -203,7 +203,8 @@ def read_job_log(
     max_width: int | None = option(
         type=click.IntRange(min=1),
         metavar="N",
-        help="Largest width where a formula says the speedup; the widest of the log (8 at least) unless given.",
+        help="Largest width where a formula says the speedup; the widest of the log (8 at least), and of fitted ones "
+        "at most twice the widest that ran, unless given.",
     ),
     rescale: float | None = option(type=TIME, help="What a start or a change of width costs: 90s."),
 ) -> JobLog:

@@ -35,6 +35,8 @@ from optplan.units import SECONDS_PER_HOUR, Amount
 
 #: Plans of the frontier that are tried at most, by budgets that grow evenly.
 _MOST_PLANS = 32
+#: Sizes of a cluster that are tried at most: each takes tens of replays.
+_MOST_SIZES = 1000
 #: What a golden-section search leaves of a range, and what it takes of it.
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -170,8 +172,12 @@ def size(
     watch = Stopwatch(listener=on_event)
     node = count_gpus(instance, given=gpus_per_node)
     pure = instance.replace(budget=None, policy=Policy.PURE, most_gpus=None)
-    plans = _Plans(pure)
     wanted = sorted(set(nodes))
+    if len(wanted) > _MOST_SIZES:
+        raise UsageError(
+            f"nodes: got {len(wanted):,} sizes; at most {_MOST_SIZES:,} are tried: name those that you can have"
+        )
+    plans = _Plans(pure)
     _check_sizes(pure, trace, wanted, node, plans.load_gpus)
     sizes = []
     for place, count in enumerate(wanted):

@@ -8,7 +8,7 @@ from functools import partial
 from optplan.lab.sizing import Replay, Sizing
 from optplan.reporting.faces import Face
 from optplan.reporting.pages import Block, Card, Charts, Page, Section
-from optplan.reporting.phrases import NOTHING, format_share
+from optplan.reporting.phrases import NOTHING, count_gpus, format_share
 from optplan.reporting.style import BLUE, GREY, VERMILLION, Figure, new_figure, scale_by_doubling, time_scale
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
@@ -17,8 +17,9 @@ from optplan.units import format_duration
 def say_sizing(found: Sizing) -> str:
     """Say where the knee is, and by which rule."""
     knee, last = found.knee, found.sizes[-1]
-    nodes = f"{knee.nodes} node{'s' if knee.nodes > 1 else ''} of {found.gpus_per_node} GPUs"
-    said = f"The knee is at {nodes}: {knee.gpus} GPUs, on which jobs finish in {format_duration(knee.best.mean_jct_s)}"
+    nodes = f"{knee.nodes} node{'s' if knee.nodes > 1 else ''} of {count_gpus(found.gpus_per_node)}"
+    on = f"{count_gpus(knee.gpus)}, on which jobs finish in {format_duration(knee.best.mean_jct_s)}"
+    said = f"In replays, the knee is at {nodes}: {on}"
     rule = "There GPUs times mean completion time are least; beyond, 1 % more GPUs saves less than 1 % of the time."
     if len(found.sizes) > 1 and knee is last:
         rule = "GPUs times mean completion time still fall there: look at larger clusters, too."

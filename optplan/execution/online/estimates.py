@@ -17,7 +17,7 @@ of the width), beyond them by the nearest one. All jobs of a class share these (
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Self
@@ -30,6 +30,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
+from optplan.speedup.curves import LARGEST_ERROR
 from optplan.units import SECONDS_PER_HOUR
 
 #: Weight below which something was seen too long ago to count.
@@ -220,8 +221,20 @@ def estimate_speedups(
         correction = np.exp(np.clip(logs, -_MOST_LOG_CORRECTION, _MOST_LOG_CORRECTION))
         rest = Evidence.ASSUMED if Evidence.ASSUMED in base.evidence_at(widths) else Evidence.FITTED
         words = tuple((Evidence.MEASURED if gpus in measured[gpu_type] else rest).value for gpus in widths.tolist())
-        found[gpu_type] = _tabulate(widths, base, correction, words)
+        # Speeds are relative to the reference width: where that was not measured, no other is any surer.
+        relative = job_class.reference_width in measured.get(home, {})
+        near = [gpus for gpus in known.tolist() if gpus in measured[gpu_type]] if relative else []
+        errors = _list_errors(base, widths, near or [job_class.reference_width])
+        if errors is not None and relative:
+            errors[np.isin(widths, near)] = 0.0
+        found[gpu_type] = _tabulate(widths, base, correction, words, errors)
     return found
+
+
+def _list_errors(base: Speedup, widths: IntArray, known: Sequence[int]) -> FloatArray | None:
+    """Return (widths,) a curve's errors from the nearest of the widths that are known; None where none is stated."""
+    factors = [each for gpus in known if (each := base.error_factors(widths, gpus)) is not None]
+    return np.minimum(np.min(factors, axis=0) - 1.0, LARGEST_ERROR) if factors else None
 
 
 def _group_levels(estimate: ClassEstimate, job_class: JobClass) -> dict[str, dict[int, float]]:
@@ -277,9 +290,11 @@ def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, refere
     return float(np.mean(every)) if every else 0.0
 
 
-def _tabulate(widths: IntArray, base: Speedup, correction: FloatArray, words: tuple[str, ...]) -> TableSpeedup:
+def _tabulate(
+    widths: IntArray, base: Speedup, correction: FloatArray, words: tuple[str, ...], error: FloatArray | None
+) -> TableSpeedup:
     rows = base.at(widths) * correction
-    return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words)
+    return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=error)
 
 
 def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:

@@ -105,10 +105,11 @@ def build_log_instance(
         raise DataError("--assume, --card", f"class {name!r} is given both", "leave one of them away")
     widest = max(int(jobs.gpus.max()) for jobs in classes.values())
     max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
+    most = {name: _find_most(name, jobs, speedups, terms, max_width) for name, jobs in classes.items()}
     typed = {}
     for name, jobs in classes.items():
         if (jobs.run_s > 0.0).any():
-            typed[name] = find_speedups(name, jobs, speedups, types, max_width, left_out)
+            typed[name] = find_speedups(name, jobs, speedups, types, most[name], left_out)
         else:
             left_out.add("jobs of classes of which none has a known size", wrong=name, count=len(jobs))
     if not typed:
@@ -129,7 +130,7 @@ def build_log_instance(
         | _tell_pauses(estimates, pauses, terms)
         | tell_patterns(patterns, hours="midnight UTC"),
         classes={
-            name: _make_class(name, estimate, max_width, terms, spread, until_s - since_s).replace(
+            name: _make_class(name, estimate, most[name], terms, spread, until_s - since_s).replace(
                 rescale_s=pauses.get(name, 0.0) if terms.rescale_s is None else terms.rescale_s,
                 arrivals=patterns.get(name),
             )
@@ -147,6 +148,13 @@ def build_log_instance(
             warnings.warn(message, DataWarning, stacklevel=2)
     warn_few_jobs(instance, {name: len(estimate.jobs) for name, estimate in estimates.items()})
     return instance, {name: each.speeds * classes[name].run_s / SECONDS_PER_HOUR for name, each in typed.items()}
+
+
+def _find_most(name: str, jobs: Jobs, speedups: SpeedupSources, terms: LogTerms, max_width: int) -> int:
+    """Return the largest width of a class: of a fitted law twice the widest that ran, beyond which bands fall short."""
+    if terms.max_width or speedups.assumed.keys() & {name, ""}:
+        return max_width
+    return min(max_width, 2 * int(jobs.gpus.max()))
 
 
 def _find_span(classes: Classes, terms: LogTerms) -> tuple[float, float]:
@@ -259,7 +267,11 @@ def _tell_source(
         "speedups": "; ".join(f"{name}: {e.speedup.words}" for name, e in estimates.items()),
     }
     if any(map(_has_law, estimates.values())):
-        said = "as given" if terms.max_width else "assumed, of the log or 8 if that is more"
+        said = (
+            "as given"
+            if terms.max_width
+            else "assumed, of the log or 8 if that is more; of fitted laws no more than twice the widest that ran"
+        )
         source["largest width"] = f"{max_width}, {said}"
     if any(len(e.speedup.curves) > 1 for e in estimates.values()):
         source["GPU types"] = (

@@ -15,6 +15,9 @@ from optplan.instances.job_logs.records import LeftOut, LogReading, Row, Rule, i
 #: Reasons for leaving something out that others look at, too.
 NO_GPUS = "jobs without GPUs"
 OVERLAPPING = "ids that come twice at overlapping times, taken for two jobs"
+EARLY = "waits of jobs that start before they were submitted, taken for none"
+#: Seconds: whoever waits or runs for longer has wrong times; by how much the clocks of two machines may differ.
+_LONGEST_S, _CLOCKS_S = 10 * 365.25 * 86_400.0, 60.0
 
 
 def join_rows(file: str, rows: Jobs, reading: LogReading, left_out: LeftOut) -> Jobs:
@@ -77,11 +80,13 @@ def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> Bo
         (np.isnan(arrive_s), "jobs without a time", None),
         (unknown & np.isnan(jobs.start_s) & ~open_, "{} jobs that never began", jobs.ending),
         (outside, "jobs submitted outside the span", None),
+        (np.fmax(jobs.run_s, jobs.wait_s) > _LONGEST_S, "jobs that waited or ran for more than ten years", None),
         (other, "jobs on {}", jobs.gpu_type),
     ):
         _leave_out_by(jobs, kept & which, reason, by, left_out)
         kept &= ~which
     _leave_out_by(jobs, kept & (counted | unknown), "sizes of {} jobs", jobs.ending, left_out)
+    leave_out(jobs, kept & (jobs.start_s < jobs.submit_s - _CLOCKS_S), EARLY, left_out)
     jobs.run_s[counted] = np.nan
     return kept
 

@@ -246,7 +246,7 @@ def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
     curve: Speedup = fit.curve
     if keeps:
         low, high = curve.band_at(widths, reference)
-        error = np.round(np.sqrt(high[0] / low[0]) - 1.0, ERROR_DECIMALS)
+        error = np.round(np.minimum(np.sqrt(high[0] / low[0]) - 1.0, LARGEST_ERROR), ERROR_DECIMALS)
         speeds = round_shared(curve.at(widths)[0] / curve.at(np.array([reference]))[0])
         curve = TableSpeedup(gpus=widths, speedup=speeds, provenance=Evidence.FITTED.value, error=error)
     law = f"{fit.message.split('; ')[-1]} ({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'})"

@@ -13,6 +13,7 @@ from optplan.cli.job_sources import JobSource, log_or_instance
 from optplan.cli.options import Kind, named, option, parse_numbers
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
+from optplan.schema import LARGEST_COUNT
 
 
 def _parse_nodes(text: str, *, what: str) -> tuple[int, ...]:
@@ -20,8 +21,9 @@ def _parse_nodes(text: str, *, what: str) -> tuple[int, ...]:
     first, dots, last = text.partition("..")
     if not dots:
         return parse_numbers(text, what=what)
-    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last)):
-        raise UsageError(f"{what}: got {text!r}; a first and a last number of nodes are needed, as in 2..12")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= LARGEST_COUNT):
+        fix = f"a first and a last number of nodes, to {LARGEST_COUNT:,}, are needed, as in 2..12"
+        raise UsageError(f"{what}: got {text!r}; {fix}")
     return tuple(range(int(first), int(last) + 1))
 
 
@@ -69,7 +71,7 @@ def size_cluster(
     del by
 
     def find_bound(*asked: Any) -> float:  # noqa: ANN401 - as bound_by_capacity takes it
-        return bound_by_capacity(*asked).mean_jct_s
+        return bound_by_capacity(*asked, coarse=True).mean_jct_s
 
     with Progress("reading the jobs"):
         instance, trace = source.read(changes)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from optplan.errors import InternalError, UsageError
 from optplan.lab.cluster.jobs import Places
+from optplan.schema import LARGEST_COUNT
 
 _NONE: frozenset[int] = frozenset()
 
@@ -28,9 +29,9 @@ class Nodes:
         warm_start_s: float | None = None,
         reclaim_s: float = 0.0,
     ) -> None:
-        if gpus_per_node < 1 or (fixed is not None and fixed < 1):
-            message = f"got {fixed} nodes of {gpus_per_node} GPUs; at least one node of at least one GPU is needed"
-            raise UsageError(message)
+        for what, number in (("gpus_per_node", gpus_per_node), ("nodes", 1 if fixed is None else fixed)):
+            if not 1 <= number <= LARGEST_COUNT:
+                raise UsageError(f"{what}: got {number}; from 1 to {LARGEST_COUNT:,} are allowed")
         if not (math.isfinite(start_s) and start_s >= 0.0):
             raise UsageError(f"start_s: got {start_s!r}; seconds of at least zero are allowed")
         self.gpus_per_node = gpus_per_node

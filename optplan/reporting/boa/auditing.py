@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,13 +11,15 @@ from optplan.contracts.audits import Audit, AuditBound, CapacityBound, Measured
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.study.auditing import Sizes, build_least_frontier
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
-from optplan.reporting.phrases import NOTHING, capitalise, format_gpus, join_words
+from optplan.reporting.phrases import NOTHING, capitalise, count_gpus, format_gpus, join_words
 from optplan.reporting.style import BLUE, INK, LEGEND_ABOVE, ORANGE, Figure, new_figure, time_scale
 from optplan.reporting.tables import Column, Row, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: Points of a curve.
 _MOST_POINTS = 2000
+#: By what share a bound and what was had may differ by rounding.
+_SAME = 1e-9
 _READ_GAPS = (
     "In seconds of the mean completion time of all jobs: waiting and widths add up to the gap to the bound. A class is "
     "charged for the GPU-hours that it held, too, at the price at which the bound is the largest."
@@ -33,24 +36,37 @@ def say_audit(audit: Audit) -> str:
         had += f" {'with' if audit.mean_jct_s is not None else 'held'} {audit.gpu_hours:,.1f} GPU-hours"
     names = join_words(list(audit.favoured))
     favoured = f"However good the speedups of {names} are within their bands: " if names else ""
-    return f"{favoured}{had}; {join_words(list(_say_bounds(audit)))}."
+    said = f"{favoured}{had}; {join_words(list(_say_bounds(audit)))}."
+    if any(each.bound > (1.0 + _SAME) * (_had(audit, each) or math.inf) for each in audit.bounds):
+        said += " What was had is less than there is, by the instance: look at its sizes and speedups."
+    return said
+
+
+def _had(audit: Audit, bound: AuditBound) -> float | None:
+    """Return what was had of what a bound is of, None where nobody says it."""
+    return audit.mean_jct_s if bound.of == "mean_jct_s" else audit.gpu_hours
 
 
 def _say_bounds(audit: Audit) -> Iterator[str]:
-    of: Measured = "mean_jct_s" if audit.gpu_hours is not None else "gpu_hours"
+    order: tuple[Measured, Measured] = ("mean_jct_s", "gpu_hours")
+    if audit.gpu_hours is None:
+        order = order[::-1]
     own, most_s = audit.capacity, max((each.bound for each in audit.bounds if each.of == "mean_jct_s"), default=0.0)
+    said = hours = ""
     if own is not None and own.mean_jct_s >= most_s:  # the larger is said first
         yield _say_capacity(audit, own)
-    first = next((each for each in audit.bounds if each.of == of), None)
-    for bound in audit.bounds:
+        hours = " GPU-hours"
+    for pauses in dict.fromkeys(each.pauses for each in audit.bounds):
+        bound = next(each for of in order for each in audit.bounds if (each.of, each.pauses) == (of, pauses))
         who = "no policy that pauses as the instance says" if bound.pauses else "no policy at all"
-        had = audit.mean_jct_s if bound.of == "mean_jct_s" else audit.gpu_hours
+        had = _had(audit, bound)
         if bound.price == 0.0 and had is not None and bound.bound > had:
             yield f"{who} has so little: they need at least {_write(bound)}"
-        elif bound.of == of:
+        else:
             times = "" if had is None else f" ({had / bound.bound:.3g} times as much)"
-            limit = "with as many" if of == "mean_jct_s" else "for that"
-            begun = f"{limit} {who} takes less than" if bound is first else f"{who} less than"
+            limit = f"with as many{hours}" if bound.of == "mean_jct_s" else "for that"
+            begun = f"{who} less than" if said == limit else f"{limit} {who} takes less than"
+            said = limit
             yield f"{begun} {_write(bound)}{times}"
     if own is not None and own.mean_jct_s < most_s:
         yield _say_capacity(audit, own)
@@ -59,7 +75,7 @@ def _say_bounds(audit: Audit) -> Iterator[str]:
 def _say_capacity(audit: Audit, bound: CapacityBound) -> str:
     times = f" ({audit.mean_jct_s / bound.mean_jct_s:.3g} times as much)" if audit.mean_jct_s is not None else ""
     who = "no policy that pauses as the instance says" if bound.pauses else "no policy at all"
-    return f"on {format_gpus(bound.gpus)} GPUs {who} takes less than {format_duration(bound.mean_jct_s)}{times}"
+    return f"on {count_gpus(bound.gpus)} {who} takes less than {format_duration(bound.mean_jct_s)}{times}"
 
 
 def _write(bound: AuditBound | None) -> str:
@@ -79,9 +95,7 @@ def bound_table(audit: Audit) -> Table:
     if audit.capacity is not None:
         least = audit.capacity.mean_jct_s
         took = NOTHING if audit.mean_jct_s is None else f"x {audit.mean_jct_s / least:.4g}"
-        rows.append(
-            Row((f"on {format_gpus(audit.capacity.gpus)} GPUs", format_duration(least), took, NOTHING, NOTHING))
-        )
+        rows.append(Row((f"on {count_gpus(audit.capacity.gpus)}", format_duration(least), took, NOTHING, NOTHING)))
     columns = numbers("least mean with as many GPU-hours", "took", "fewest GPU-hours for the mean", "held")
     return Table("What no policy can beat", [Column("policies"), *columns], rows)
 

@@ -7,6 +7,7 @@ import shlex
 from optplan.contracts import Result, Solution
 from optplan.contracts.ranges import AnswerRange, Measurement
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance
+from optplan.formulations.boa.study.sampling import logged_errors
 from optplan.reporting.boa.breakdown import has_types
 from optplan.reporting.boa.phrases import format_used, name_limit
 from optplan.reporting.pages import Card
@@ -29,7 +30,10 @@ def say_range(instance: BoaInstance, result: Result[Solution]) -> str:
     widths = _list_widths(instance, result, result.range)
     more = len(widths) - _NAMED
     named = widths[:_NAMED] + ([f"{more} more {'classes' if more > 1 else 'class'}"] if more > 0 else [])
-    return f" Within the errors of speedups: {'; '.join([ends, *named])}."
+    errors = logged_errors(instance).values()
+    kinds = [f"{kind}s" for kind in ("size", "arrival") if any(kind in each for each in errors)]
+    beside = f" Errors of {join_words(kinds)} come on top (optplan explain --wrong log)." if kinds else ""
+    return f" Within the errors of speedups: {'; '.join([ends, *named])}.{beside}"
 
 
 def say_own(instance: BoaInstance, result: Result[Solution]) -> str:

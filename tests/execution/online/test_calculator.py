@@ -22,6 +22,7 @@ from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.solving import solve
+from optplan.speedup import TableSpeedup
 
 _IDS = count()
 
@@ -195,6 +196,27 @@ def test_a_guess_stays_one_until_it_is_measured(stream: BoaInstance, start_s: fl
         calculator.take(_measure("a", measured), start_s)
         curve = calculator.knowledge.estimate().classes["a"].speedup["t4"]
         assert curve.evidence_at(np.array([1, 2, 4])) == kinds
+
+
+def test_what_is_not_measured_keeps_its_error(stream: BoaInstance, start_s: float) -> None:
+    """One error for all widths of a table is nothing where speeds were measured, and stays elsewhere.
+
+    On 2 GPUs alone nothing is known of how these compare with one, the reference: the errors stay what they were, such
+    as those of a law that is off by 10 % a doubling.
+    """
+    law = {"form": "amdahl", "serial_fraction": 0.1, "evidence": "fitted", "error": 0.1}
+    table = {"form": "table", "gpus": [1, 2, 4, 8], "speedup": [1.0, 1.8, 3.0, 4.0], "error": 0.3}
+    for stated, measured, error in (
+        (law, {2: 1.0}, [0.0, 0.1, 0.21, 0.331]),
+        (table, {1: 1.0, 4: 3.2}, [0.0, 0.3, 0.0, 0.3]),
+        (table, {2: 1.0}, [0.0, 0.3, 0.3, 0.3]),
+    ):
+        own = stream.classes["a"].replace(speedup={"t4": stated}, widths={"only": [1, 2, 4, 8]})
+        calculator = WidthCalculator(stream.replace(classes={"a": own}), now_s=start_s)
+        calculator.take(_measure("a", measured), start_s)
+        curve = calculator.knowledge.estimate().classes["a"].speedup["t4"]
+        assert isinstance(curve, TableSpeedup)
+        assert curve.error == pytest.approx(error)
 
 
 def test_jobs_of_a_class_share_their_profile(stream: BoaInstance, start_s: float) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import Widths
 from optplan.instances.job_logs.boa import LogTerms, build_log_instance
 from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.job_logs.records import LeftOut, Row
@@ -55,6 +56,15 @@ def test_rates_and_sizes_by_hand() -> None:
     assert [logged.size_error, logged.arrival_error] == pytest.approx([0.2582, 0.5], rel=1e-4)
     assert logged.gpu_hours == pytest.approx(10.0)
     assert list(instance.gpu_types) == ["t4"]
+
+
+def test_a_fitted_law_goes_to_twice_the_widest_that_ran() -> None:
+    """Class a ran on 1, 2 and 4 GPUs, b on 64: a has up to 8, and 64 where the user says it or its law is assumed."""
+    ran = [_job(n, 8.0 * (0.1 + 0.9 / gpus) * (1.0 + 0.1 * (n % 2)), gpus) for n in range(4) for gpus in (1, 2, 4)]
+    classes = {"a": ran, "b": [_job(n, gpus=64) for n in range(3)]}
+    for more, stated, most in (({}, {"b": "linear"}, 8), ({"max_width": 64}, {}, 64), ({}, {"a": "linear"}, 64)):
+        built = _build(classes, assumed=stated, **more)
+        assert built.classes["a"].widths == Widths(max=most)
 
 
 def test_everything_assumed_is_said() -> None:

@@ -167,6 +167,9 @@ def test_two_widths_are_no_test_of_a_law() -> None:
     pair = SpeedupSources(Measured({}), {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20))
     assert pair.warning.startswith("two widths carry the fit")
     assert "on 2, 4 GPUs, which it keeps to: 1.67 times as fast on the more, in 9 of 10 cases off by" in pair.words
+    far = SpeedupSources(Measured({}), {}).find("x", _runs((1, 2.0), (1_000_000, 1.0)))
+    assert isinstance(far.curve, TableSpeedup)  # of two runs nothing is known: an error as large as may be stated
+    assert far.curve.error == pytest.approx([0.0, 1000.0])
     rare = SpeedupSources(Measured({}), {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20, (8, 0.9)))
     assert rare.warning.startswith("two widths carry the fit")
 

@@ -112,6 +112,22 @@ def test_the_same_id_twice(read: Read) -> None:
     assert "ids that come twice at overlapping times" in str(left_out)
 
 
+def test_times_that_cannot_be(read: Read) -> None:
+    """A run of ten years and more is a wrong date; one that starts before it was submitted has not waited."""
+    header, good = "submit,start,end,gpus\n", "2026-03-02T00:00,2026-03-02T00:00,2026-03-02T02:00,1\n"
+    jobs, left_out = read(header + good + good.replace("2026-03-02T02:00", "9026-03-02T02:00"))
+    assert [job.run_s for job in jobs] == [7200.0]
+    assert left_out.count("jobs that waited or ran for more than ten years") == 1
+    jobs, left_out = read(header + good + good.replace("2026-03-02T00:00", "1969-03-02T00:00", 1))
+    assert left_out.count("jobs that waited or ran for more than ten years") == 1
+    late = good.replace("2026-03-02T00:00", "2026-03-02T00:30", 1)
+    jobs, left_out = read(header + good + late)
+    assert [job.wait_s for job in jobs] == [0.0, 0.0]
+    assert left_out.count("waits of jobs that start before they were submitted, taken for none") == 1
+    _, left_out = read(header + late.replace("00:30", "00:01"))  # clocks of two machines differ by so much
+    assert str(left_out) == ""
+
+
 def test_only_jobs_of_a_span_and_of_a_type(read: Read) -> None:
     """What was submitted before it, at its end or later, and on another type, is left out."""
     text = "submit,hours,gpus,gpu_type\n"

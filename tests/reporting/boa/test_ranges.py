@@ -46,6 +46,11 @@ def test_first_words_are_a_range() -> None:
         "With 1.30 GPUs on average, of which 1.25 are used, jobs finish in 37 min 30 s on average. Within the errors "
         "of speedups: 30 min 00 s to 1 h 00 min; job 1 to 2 GPUs."
     )
+    counts = {"jobs": 9, "measured_jobs": 9, "size_error": 0.1, "arrival_error": 0.2}
+    means = dict.fromkeys(("span_hours", "size_spread", "gpus", "run_s", "gpu_hours"), 1.0)
+    logged = counts | means | {"rate_low_per_hour": 0.1, "rate_high_per_hour": 2.0}
+    same = instance.replace(classes={"job": instance.classes["job"].replace(logged=logged)})
+    assert say_range(same, result).endswith(" Errors of sizes and arrivals come on top (optplan explain --wrong log).")
     assert say_own(instance, result) == (
         " This very plan takes 30 min 00 s to 46 min 53 s then, and uses 1 to 1.56 of a budget of 1.3: it exceeds the "
         "budget where speedups are worse than stated."

@@ -92,7 +92,12 @@ def make_policy(
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
         *(f"{knower}:instance.json" for knower in KNOWERS),
     ]
-    raise UsageError(f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan")
+    hint = nearest_name_hint(text, known)
+    raise UsageError(
+        f"policy: got {text!r}; {hint} Or give the file of a BOA plan"
+        if hint.endswith("?")
+        else f"policy: got {text!r}; {hint}, or give the file of a BOA plan"
+    )
 
 
 def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
