@@ -35,15 +35,18 @@ def build_control(
         write_state(build_page, there, found, limit, shown, is_exact=others.exact) for _, there, found in others.results
     ]
     asked = _frame(instance, limit, unit)
-    fewest = f"The least for which this page has a plan is {asked}." if states else ""
     between = (
         "for more than one and less than the next, the lesser one's plan stays the best"
         if others.exact
         else "for amounts between, it shows the plan for the lesser: one that keeps the limits, not proven best there"
     )
     said = (
-        f"Figures, plan and pictures follow, without a server, through {len(states)} plans, each solved for and "
-        f"checked when this page was written; {between}. Exactly: "
+        "What other amounts buy is not known before they are solved for. Here or with: "
+        if len(states) < 2
+        else (
+            f"Figures, plan and pictures follow, without a server, through {len(states)} plans, each solved for and "
+            f"checked when this page was written; {between}. Exactly: "
+        )
     )
     shares = share_load(instance)
     evidence = f" Speedups behind the load: {say_evidence(shares)}." if shares else ""
@@ -59,7 +62,7 @@ def build_control(
             "own": f"{_say(instance, result)}, the plan that this page was written for",
             "none": f"No plan keeps a {limit} of {asked}.",
             "unknown": f"This page has no plan for a {limit} of {asked}.",
-            "fewest": fewest,
+            "fewest": f"The least for which this page has a plan is {asked}.",
             "less": f"This is the plan for {asked}; for more there may be a better one.{evidence}",
             "stays": f"This part is about the plan for a {limit} of {_write(instance, limit)}.",
         },

@@ -35,7 +35,7 @@ _HOST, _PORT = "127.0.0.1", 8421
 _NAMES = frozenset({_HOST, "localhost"})
 #: The packed library, which a page that is there has already.
 _PACKED = re.compile(r'(id="plotly">)[^<]*')
-_NUMBER = re.compile(r"[\d.]{1,30}(e[+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?(e[+-]?\d{1,3})?", re.ASCII)
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY"}
 
 
@@ -90,7 +90,7 @@ class _Report:
         self._instance, self._limit, self._background = instance, limit, Beside(background=beside.background)
         result = result.replace(on_trust=beside.verification.on_trust if beside.verification is not None else ())
         page = self._build_page(instance, result, beside)
-        others = beside.others or Others(limit, ())
+        others = beside.others or Others(limit, [(instance.limit_as_given(limit)[0], instance, result)])
         control = page.control or build_control(self._build_page, instance, result, page, beside, others)
         self._parts, self._unit = control.data["parts"], control.data["own"] / instance.limit_as_given(limit)[0]
         self.page = build_page(page._replace(control=control._replace(data={**control.data, "serves": True})))

@@ -157,6 +157,7 @@ charts.ready.then(function () {
     return `${fill("{objective:duration}", figures)}, ${badge}`;
   }
 
+  document.querySelector("#budgets .scroll").dataset.of = words.stays;
   const mark = (figures) => drawFrontier(charts.figures["chart-budgets-1"], figures, fill("{objective:duration}", figures));
   control.start({ least, most, stops: plans.map((one) => one.used), write, mark });
 });

@@ -60,7 +60,7 @@ const control = (function () {
   const held = [...list().flatMap((part) => [...part.querySelectorAll(".chart")].map((chart) => chart.id)), ...marked];
   const copy = () => structuredClone(Object.fromEntries(held.map((id) => [id, charts.figures[id]])));
   const written = { html: list().map((part) => part.outerHTML).join(""), figures: copy(), title: document.title };
-  for (const part of document.querySelectorAll("[data-stays], #budgets .scroll")) part.dataset.of = words.stays;
+  for (const part of document.querySelectorAll("[data-stays]")) part.dataset.of = words.stays;
 
   /* Puts parts in place of those that are there; charts are drawn anew in their places. */
   function show({ html, figures }) {
@@ -106,7 +106,8 @@ const control = (function () {
 
   /* Moves the mark of the plan among all, and the line of what is asked for. */
   function place(state, amount) {
-    const { data, layout } = charts.figures["chart-frontier-1"] ?? {}, mark = data?.find((trace) => trace.mode === "markers");
+    const chart = marked.find((id) => !at(id).closest("[data-stays]"));
+    const { data, layout } = charts.figures[chart] ?? {}, mark = data?.find((trace) => trace.mode === "markers");
     if (!mark || !tried.plan) return;
     const [across, up] = [mark.x[0] / tried.plan.used, mark.y[0] / tried.plan.objective];
     Object.assign(mark, { x: [state.used * across], y: [state.objective * up], hovertext: [state.says] });
@@ -137,7 +138,7 @@ const control = (function () {
     const say = (text) => (says.textContent = keep(text));
 
     function move(amount, source) {
-      const wrong = !(amount > 0 && Number.isFinite(amount));
+      const wrong = !(amount > 0 && amount < 1e15);
       number.setAttribute("aria-invalid", String(wrong));
       if (wrong) return say("Write a number above zero.");
       const text = digits(amount, 11), own = Math.abs(amount - tried.own) <= EQUAL * tried.own;
@@ -206,10 +207,10 @@ const control = (function () {
   /* Plans for some amounts: for others that of the next lesser one. */
   async function startFromStates() {
     const states = JSON.parse(await charts.inflate(tried.states)), stops = states.map((state) => state.amount);
-    const least = stops[0], most = stops.at(-1);
+    const around = stops.length < 2 ? 4 : 1, [least, most] = [stops[0] / around, stops.at(-1) * around];
     function write(amount) {
       const state = states.findLast((one) => one.amount <= amount * (1 + EQUAL));
-      return state ? settle(state, amount, place) : miss(tried.exact, amount, least);
+      return state ? settle(state, amount, place) : miss(tried.exact, amount, stops[0]);
     }
     start({ least, most, stops, write });
   }
