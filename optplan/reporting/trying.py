@@ -121,7 +121,8 @@ def _say(instance: Instance, result: Result[Solution]) -> str:
         return "; ".join(["no plan", *(f"{said.replace('_', ' ')} would help" for said in helping)])
     if result.objective_unit == "s":
         return format_duration(result.objective)
-    return plan_words_of(instance).format_objective(instance, result.objective)
+    words = plan_words_of(instance)
+    return f"{words.name_objective(instance)} {words.format_objective(instance, result.objective)}"
 
 
 def _count(unit: str, amount: float) -> str:

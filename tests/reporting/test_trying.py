@@ -139,7 +139,7 @@ def test_the_keyboard_moves_a_search(visit: Visitor, tmp_path: Path) -> None:
     assert words(page, "#lead").endswith("has a plan is 13 min 44 s.")
     assert not page.locator("#stages").is_visible()
     page.locator("#try-more").click()
-    assert words(page, "#try-says") == "13 min 44 s: $21.23, proven optimal"
+    assert words(page, "#try-says") == "13 min 44 s: expected cost $21.23, proven optimal"
     mark = page.evaluate("document.getElementById('chart-frontier-1').data.find(each => each.mode === 'markers')")
     assert (mark["x"][0], mark["y"][0]) == (pytest.approx(13.74, abs=0.01), pytest.approx(21.23, abs=0.01))
     page.locator("#try-number").fill("1e300")
@@ -161,7 +161,7 @@ def test_between_amounts_of_searches_nothing_is_proven(visit: Visitor, tmp_path:
     page = opened.page
     assert page.locator(".badge").inner_text() == "best known here"
     assert "This is the plan for 80 GPU-min; for more there may be a better one." in words(page, "#lead")
-    assert words(page, "#try-says") == "100 GPU-min: 80 GPU-min, best known here"
+    assert words(page, "#try-says") == "100 GPU-min: training 80 GPU-min, best known here"
     marks = page.evaluate(
         "['next', 'budgets'].map(id => getComputedStyle(document.getElementById(id), '::before').content)"
     )

@@ -39,7 +39,8 @@ def gather_others(instance: Instance, background: Background) -> Others | None:
     found = background.frontier
     if found.limit_name not in instance.limits:
         return None
-    return solve_others(instance, found.limit_name, [point.limit for point in found.points], exact=found.exact)
+    is_exact = found.exact and require_search(instance).confidence is None  # with one, plans change elsewhere
+    return solve_others(instance, found.limit_name, [point.limit for point in found.points], exact=is_exact)
 
 
 def _solve_static(instance: Instance, result: Result[Solution]) -> Result[Solution] | None:
