@@ -16,8 +16,8 @@ from optplan.solving import solve
 STEPS = tuple(2.0 ** (step / 2) for step in range(-4, 5))
 #: Nearer ones: half to twice.
 NEAR = tuple(2.0 ** (step / 4) for step in range(-4, 5))
-#: Amounts that are solved for at most, and seconds that all of them may take.
-_MOST, _LIMIT_S = 40, 5.0
+#: Amounts that are solved for at most, and seconds that all of them may take, and the last one has.
+_MOST, _LIMIT_S, _LEAST_S = 40, 5.0, 0.1
 
 
 def change_limit(instance: Instance, limit: str, amount: float) -> Instance:
@@ -39,7 +39,7 @@ def solve_others(instance: Instance, limit: str, amounts: Sequence[float], *, ex
             break
         try:
             there = change_limit(instance, limit, amount)
-            result = solve(there, time_limit_s=stopwatch.remaining_s)
+            result = solve(there, time_limit_s=max(_LEAST_S, stopwatch.remaining_s or 0.0))
         except (DataError, UnsupportedError):  # an amount that the instance cannot have, or no solver takes
             continue
         if result.solution is not None:
