@@ -2,7 +2,8 @@
 
 The core solves, proves, plans and reports without them and imports none. A wing's ``__init__.py`` names what it brings,
 as ``module:attribute``, loaded when it is used: in ``COMMANDS`` by the words after ``optplan``, in ``LISTS`` by what
-``optplan list`` calls it; ``FOLDERS`` makes pages of the folders that its commands write.
+``optplan list`` calls it; ``FOLDERS`` makes pages of the folders that its commands write, ``REPORTS`` serves
+the report of a result.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ def commands(group: str = "") -> dict[str, str]:
 def folder_pages() -> str | None:
     """Return where the function is that makes the page of folders that a wing's commands have written, if any."""
     return next((wing.FOLDERS for wing in wings() if hasattr(wing, "FOLDERS")), None)
+
+
+def served_reports() -> str | None:
+    """Return where the function is that serves a result's report, and solves for what its readers try, if any."""
+    return next((wing.REPORTS for wing in wings() if hasattr(wing, "REPORTS")), None)
 
 
 def lists() -> dict[str, str]:

@@ -95,7 +95,7 @@ def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Ti
     new_instance, output = outputs.path("--new-instance"), outputs.path("--out")
 
     def build_page() -> Page:
-        from optplan.reporting.presenters import Beside, gather_background
+        from optplan.reporting.presenters import Beside, gather
         from optplan.reporting.srift.presenter import build_continuation_page
         from optplan.verification import verify
 
@@ -107,7 +107,7 @@ def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Ti
         with Progress("report"):
             checked = verify(rest, result)
             checked.require()
-            beside = Beside((), gather_background(rest, result), checked, check)
+            beside = gather(rest, result, Beside((), None, checked, check))
             return build_continuation_page(continuation, timeline, beside)
 
     outputs.save_json(result)

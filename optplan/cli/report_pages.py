@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 from optplan import wings
 from optplan.cli.amending import amendments, read_amended, restore, say_check
 from optplan.cli.commands import command, refuse_but
-from optplan.cli.console import Progress, print_json
+from optplan.cli.console import Progress, note, print_json
 from optplan.cli.options import FILE, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.pages import Page
+
+#: What may be typed with --serve.
+_SERVED = ("serve", "set", "budget", "deadline", "problem", "policy")
 
 
 @command(
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     examples=(
         "optplan solve boa-newtrace --budget 120gpu -o result.json && optplan report boa-newtrace result.json",
         "optplan report mine.yaml exact.json published.json -o both.html",
+        "optplan report boa-newtrace result.json --serve",
         "optplan report runs/elastic runs/static -o runs.html",
     ),
 )
@@ -34,6 +39,9 @@ def report_page(
     *,
     output: Path = option(
         "-o", "--out", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here."
+    ),
+    serve: bool = option(
+        is_flag=True, help="Serve the page of a RESULT on this machine, and solve for what its readers try on it."
     ),
     force: bool = option(is_flag=True, help="Replace output files that exist."),
     as_json: bool,
@@ -48,6 +56,9 @@ def report_page(
     Of a folder DIR that `optplan run` or `optplan serve` wrote, shows what was planned beside what happened, or how it
     stands; of several runs of searches, one beside the other.
 
+    With --serve, the page lies on an address that only this machine reaches, until Ctrl-C, and has a button that solves
+    for the budget or deadline that is tried on it.
+
     Exits with 5, and writes nothing, when the result does not hold what it says.
     """
     from optplan.instances.files import read_result
@@ -56,7 +67,11 @@ def report_page(
 
     is_folder = Path(instance_name).is_dir()
     results = [] if is_folder else [read_result(path) for path in result_paths]
-    outputs = Outputs({"--out": output}, force=force, as_json=as_json)
+    if serve:
+        refuse_but(*_SERVED, why="goes with a page in a file, and --serve writes none")
+    if serve and is_folder:
+        raise UsageError(f"--serve: needs a RESULT; `optplan status {instance_name} --serve` serves a folder's page")
+    outputs = Outputs({} if serve else {"--out": output}, force=force, as_json=as_json)
     require_packages()
     if is_folder:
         refuse_but("output", why=f"changes an instance, and {instance_name} is a folder")
@@ -68,6 +83,9 @@ def report_page(
     result, *rivals = results
     instance = restore(read_amended(instance_name, changes), result)
     check = say_check(instance_name, result_paths[0], changes)
+
+    if serve:
+        return _serve(instance, result, rivals, check, outputs)
 
     def write(path: Path) -> None:
         with Progress("report"):
@@ -85,6 +103,28 @@ def _build_pages(folders: Sequence[Path]) -> Page:
         raise UsageError(f"{folders[0]}: is a folder, and what runs plans is not installed here; give an instance")
     page: Page = load(home)(folders)
     return page
+
+
+def _serve(
+    instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]], check: str, outputs: Outputs
+) -> int:
+    """Serve the page of a result until Ctrl-C."""
+    from optplan.contracts.parts import load
+    from optplan.reporting.reports import prepare_report
+
+    home = wings.served_reports()
+    if home is None:
+        raise UsageError("--serve: what serves pages is not installed here; write the page, with -o report.html")
+
+    def tell(address: str) -> None:
+        if outputs.as_json:
+            print_json({"address": address})
+        note(f"serving the report of {instance.name} at {address} until Ctrl-C")
+
+    with Progress("report"):
+        beside = prepare_report(instance, result, rivals=rivals, verify_command=check)
+    load(home)(instance, result, beside, tell)
+    return 0
 
 
 def _tell(outputs: Outputs, output: Path) -> int:

@@ -281,15 +281,14 @@ def _write_files(
     result, *rivals = results
 
     def write_page(_: Path) -> str:
-        from optplan.reporting.presenters import Beside, gather_background
+        from optplan.reporting.presenters import Beside, gather
         from optplan.reporting.reports import build_report
         from optplan.verification import verify
 
         with Progress("report"):
-            background = gather_background(instance, result, rivals)
             verification = verify(instance, result) if check else None
-            beside = Beside(rivals, background, verification, verify_command, explanation)
-            return build_report(instance, result, beside)
+            beside = Beside(rivals, None, verification, verify_command, explanation)
+            return build_report(instance, result, gather(instance, result, beside))
 
     outputs.save_json(result)
     if result.solution is not None and "--plan" in outputs:

@@ -21,4 +21,5 @@ COMMANDS = {
     "measure jobs": "optplan.execution.cli.measuring:jobs",
 }
 FOLDERS = "optplan.execution.cli.looking:build_pages"
+REPORTS = "optplan.execution.cli.live:serve_report"
 LISTS = {"exporters": "optplan.execution.exports.entries:list_exporters"}

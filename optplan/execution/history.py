@@ -101,6 +101,7 @@ class _Stays:
         self.all, self.last = dict[str, Stay](), dict[str, Stay]()
         self.curves, self.failures = defaultdict[str, list[Moment]](list), Counter[str]()
         self.resizes = Counter[str]()
+        self.shown = ""  #: The first number that was shown, which counts where no metric is named.
 
     def see(self, record: told.Record) -> None:
         """Take a record into account."""
@@ -122,11 +123,13 @@ class _Stays:
                     self.failures[stay.member] += 1
                 elif not record.complete:
                     stay.how = STOPPED
+                numbers = (name for name, shown in record.metrics.items() if not math.isnan(read_metric(shown)))
+                self.shown = next(numbers, self.shown)
                 if record.iterations is not None and not math.isnan(value):
                     _extend(self.curves[stay.member], [(record.iterations, value)])
 
     def list_members(self, state: Any, seen: History, prices: Mapping[str, Resource]) -> Iterator[Seen]:  # noqa: ANN401
-        """Describe trials or jobs, in their order; a fleet has none."""
+        """Describe trials or jobs, in their order, or a fleet's job, if its ranks have shown a metric."""
         gpu_s, usd = defaultdict[str, float](float), defaultdict[str, float](float)
         for stay in self.all.values():
             for name, gpus in stay.place.items():
@@ -151,6 +154,10 @@ class _Stays:
                 }
                 one.own |= {"resizes": self.resizes[name]}
             yield one
+        if isinstance(state, FleetState):
+            for name, curve in self.curves.items():
+                how = DONE if state.ended is not None else RUNNING
+                yield Seen(name, how, {}, int(curve[-1].t), curve, gpu_s[name])
 
 
 def gather(
@@ -192,6 +199,7 @@ def gather(
     seen.nodes, seen.stays = list(state.nodes.values()), list(stays.all.values())
     for vm in seen.nodes if isinstance(state, FleetState) else ():
         vm.launch_s = vm.wanted_s  # nobody tells when its launch begins
+    seen.metric = seen.metric or stays.shown
     seen.members = list(stays.list_members(state, seen, resources))
     return seen
 

@@ -8,6 +8,7 @@ own, and every connection. plotly.js is in the page in compressed form, and its 
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import hashlib
 import json
@@ -103,13 +104,13 @@ class Section(NamedTuple):
 
 
 class Control(NamedTuple):
-    """One thing to try on a page: an amount that figures, texts and pictures follow, by ``budgets.js``."""
+    """One thing to try on a page: an amount that figures, texts and pictures follow, by ``control.js``."""
 
     name: str  #: What is tried: ``budget``.
     unit: str  #: In which unit, as links and commands write it: ``gpu``.
     said: str  #: What the plans that it shows are, and what they are not.
     command: str  #: What solves for one amount, ``{given}`` in its place.
-    data: Mapping[str, Any]  #: What the script needs; plain data.
+    data: Mapping[str, Any]  #: What the script needs; plain data. With ``plans``, ``budgets.js`` works with them, too.
 
 
 class Page(NamedTuple):
@@ -142,14 +143,28 @@ def require_packages() -> None:
 
 def build_page(page: Page) -> str:
     """Build a page: one HTML file with everything in it; the same page gives the same text."""
+    charts = _place_charts(page.sections)
+    figures = {name: figure for placed in charts.values() for name, _, figure in placed}
+    known = {"title": page.window_title or page.title, "page": page, "charts": charts}
+    return render(load_template(), figures, page.control, scripts=_list_scripts(page, figures), **known)
+
+
+def build_parts(page: Page, ids: Sequence[str]) -> dict[str, Any]:
+    """Build what ``control.js`` puts in place of heading, cards and some sections: HTML, and figures."""
+    charts = _place_charts([section for section in page.sections if section.id in ids])
+    html = load_template().render(page=page, charts=charts, parts=ids)
+    figures = {name: json.loads(figure.to_json()) for placed in charts.values() for name, _, figure in placed}
+    return {"html": html, "figures": figures}
+
+
+def _place_charts(sections: Sequence[Section]) -> dict[str, list[tuple[str, str, Figure]]]:
+    """Return the charts of each section, with their places and labels."""
     charts: dict[str, list[tuple[str, str, Figure]]] = {}
-    for section in page.sections:
+    for section in sections:
         drawn = [figure for block in section.blocks if isinstance(block, Charts) for figure in block.figures]
         places = enumerate(drawn, start=1)
         charts[section.id] = [(f"chart-{section.id}-{number}", label, figure) for number, (label, figure) in places]
-    figures = {name: figure for placed in charts.values() for name, _, figure in placed}
-    parts = {"title": page.window_title or page.title, "page": page, "charts": charts}
-    return render(load_template(), figures, page.control, scripts=_list_scripts(page, figures), **parts)
+    return charts
 
 
 def _list_scripts(page: Page, figures: Mapping[str, Figure]) -> list[str]:
@@ -158,7 +173,8 @@ def _list_scripts(page: Page, figures: Mapping[str, Figure]) -> list[str]:
         return []
     blocks = [block for section in page.sections for block in section.blocks]
     is_sortable = any(isinstance(block, Table) and block.is_sortable for block in blocks)
-    also = {"live.js": is_sortable or page.live, "budgets.js": page.control is not None}
+    also = {"live.js": is_sortable or page.live, "control.js": page.control is not None}
+    also["budgets.js"] = page.control is not None and "plans" in page.control.data
     return ["report.js", *(name for name, wanted in also.items() if wanted)]
 
 
@@ -183,7 +199,7 @@ def render(
         figures=_embed({name: json.loads(figure.to_json()) for name, figure in figures.items()}),
         tried="" if control is None else _embed(control.data),
         css=_read_part("report.css"),
-        packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
+        packed=pack(plotly_js),
         scripts=texts,
         # A content security policy names scripts by their content.
         script_hashes=[
@@ -194,12 +210,18 @@ def render(
     )
 
 
+def pack(text: str) -> str:
+    """Compress a text, as a page's scripts unpack it."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
 def _embed(data: Mapping[str, Any]) -> str:
     """Write data as JSON that can stand in a page: no character in it can end the element around it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+@functools.cache
 def load_template() -> Template:
     """Load the template of pages."""
     try:

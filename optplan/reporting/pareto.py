@@ -126,6 +126,9 @@ def tell_frontier(
     reading: str,
 ) -> Section:
     """Tell what ``plans`` there are between the quickest and the cheapest, and whether all are shown."""
+    if len(found.points) == 1 and found.exact:
+        said = f"One of all {plans} is the best in both time and cost, so that other limits buy nothing else."
+        return Section("frontier", "Time against cost", [said])
     figure = draw_pareto(instance, found, words, results=results, limit=limit)
     label = f"Least {words.name_objective(instance)} for every {found.limit_name}: {len(found.points)} {plans}."
     each = f"such {plans.removesuffix('s')} is shown"

@@ -26,10 +26,13 @@ from optplan.reporting.sections import (
 from optplan.reporting.segments import draw_segments
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+from optplan.reporting.trying import build_control
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
 
 _CHECK = "verify trusts no solver: it computes the objective and every limit again, from the solution alone."
+#: Results for other amounts that are worth a control.
+_FEWEST_TRIED = 3
 #: Characters of a plan's name at most.
 _LONGEST_NAME = 60
 
@@ -207,21 +210,26 @@ class Presenter(Generic[InstanceT]):
         return draw_segments(formulation_of(instance).build_plan(instance, result, explanation=None))
 
     def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-        """Put the report of a result together."""
+        """Put the report of a result together, with a control where there are enough other amounts to try."""
         own = self.require(instance)
-        if self.page is not None:
-            return self.page(own, result, beside)
+        page = self._build_page(own, result, beside) if self.page is None else self.page(own, result, beside)
+        if page.control is not None or beside.others is None or len(beside.others.results) < _FEWEST_TRIED:
+            return page
+        return page._replace(control=build_control(self.build_page, own, result, page, beside, beside.others))
+
+    def _build_page(self, own: InstanceT, result: Result[Solution], beside: Beside) -> Page:
         beside.require_only_plans(self.plans or f"formulation {formulation_of(own).name!r}")
         rivals, sections = self.beside(beside), list[Section]()
         results = [result, *rivals]
         if result.infeasibility is not None:
             sections.append(self.relaxed(own, result))
         if result.solution is not None:
-            sections += [*self.plan(own, result, rivals), *tell_next(result, beside, self.run)]
+            told = [section._replace(follows=True) for section in self.plan(own, result, rivals)]
+            sections += [*told, *tell_next(result, beside, self.run)]
         if rivals:
             sections.append(Section("solvers", self.rivals, self.compared(own, results)))
         if beside.background is not None:
-            sections += self.gathered(own, beside.background, results)
+            sections += [each._replace(follows=True) for each in self.gathered(own, beside.background, results)]
         return build_answer_page(
             own,
             result,

@@ -5,13 +5,13 @@ that of :mod:`optplan.reporting.presentation`. Where its frontier is a list of p
 ``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`; where it is a line,
 ``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what has to
 be solved for a report, such as the frontier that a plan lies on, comes from
-``optplan.reporting.<formulation>.gathering``, by :func:`gather_background`.
+``optplan.reporting.<formulation>.gathering``, by :func:`gather`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -27,15 +27,25 @@ _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
+class Others:
+    """Results for other amounts of a limit, by amount, for readers of a report to try."""
+
+    limit: str
+    results: Sequence[tuple[float, Instance, Result[Solution]]]  #: By the amount, in the unit of the instance's field.
+    exact: bool = False  #: Whether for any more, the plan for the next lesser amount is the best possible, proven.
+
+
+@dataclass(frozen=True)
 class Beside:
     """What a report shows beside the result, rivals in the order of their table."""
 
     rivals: Sequence[Result[Solution]] = ()
-    background: Any = None  #: What :func:`gather_background` found; None to leave it out.
+    background: Any = None  #: What :func:`gather` found; None to leave it out.
     verification: Verification | None = None
     verify_command: str = "optplan verify instance.json result.json"
     explanation: Explanation | None = None
     sensitivity: Sensitivity | None = None
+    others: Others | None = None
 
     def require_only_plans(self, plans: str) -> None:
         """Refuse what reports of some formulations cannot show."""
@@ -60,8 +70,17 @@ class PlanWords(Protocol):
         """Write an objective with its unit."""
 
 
+def gather(instance: Instance, result: Result[Solution], beside: Beside) -> Beside:
+    """Solve what a result's report shows besides result and rivals, in some seconds; that may be nothing."""
+    background = gather_background(instance, result, beside.rivals)
+    gathering = find_module(formulation_of(instance).name, "gathering")
+    find_others = getattr(gathering, "gather_others", None)
+    others = None if find_others is None or result.solution is None else find_others(instance, background)
+    return replace(beside, background=background, others=others)
+
+
 def gather_background(instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]] = ()) -> Any:  # noqa: ANN401 - the formulation's own
-    """Solve what a result's report shows besides result and rivals, in some seconds; None where that is nothing."""
+    """Solve what stands beside a result and its rivals; None where that is nothing."""
     gathering = find_module(formulation_of(instance).name, "gathering")
     return None if gathering is None else gathering.gather_background(instance, result, rivals)
 

@@ -9,7 +9,7 @@ from optplan.contracts import Explanation, Instance, Result, Solution
 from optplan.instances.files import write_text
 from optplan.reporting.pages import build_page
 from optplan.reporting.presentation import presenter_of
-from optplan.reporting.presenters import Beside, gather_background
+from optplan.reporting.presenters import Beside, gather
 from optplan.verification import verify
 
 _ALONE = Beside()
@@ -61,10 +61,21 @@ def write_report(
     OutputError
         When the file exists and may not be replaced, or cannot be written.
     """
+    beside = prepare_report(instance, result, rivals=rivals, explanation=explanation, verify_command=verify_command)
+    write_text(build_report(instance, result, beside), path, overwrite=overwrite)
+
+
+def prepare_report(
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    rivals: Sequence[Result[Solution]] = (),
+    explanation: Explanation | None = None,
+    verify_command: str = _ALONE.verify_command,
+) -> Beside:
+    """Verify a result and its rivals, and solve for what else the report shows."""
     for rival in rivals:
         verify(instance, rival).require(given=True)
     verification = verify(instance, result)
     verification.require(given=True)  # what else the page shows is solved for from the result's figures
-    background = gather_background(instance, result, rivals)
-    beside = Beside(rivals, background, verification, verify_command, explanation)
-    write_text(build_report(instance, result, beside), path, overwrite=overwrite)
+    return gather(instance, result, Beside(rivals, None, verification, verify_command, explanation))

@@ -32,7 +32,12 @@ def tell_history(history: History, own: Iterable[Section] = ()) -> list[Section]
             f"{', '.join(f'{count:,} {state}' for count, state in counts if count)}. A few values far from all others "
             "may lie outside, and of many lines not every point is drawn."
         )
-        chart = f"Line chart: {history.metric} after each iteration, a line for each of the {who}", draw_curves(history)
+        label = f"Line chart: {history.metric or 'metric'} after each iteration"
+        if history.kind == "fleet":
+            reading = "The first number of what the job's ranks have shown. What was done again is drawn once."
+        else:
+            label += f", a line for each of the {who}"
+        chart = label, draw_curves(history)
         sections.append(Section("curves", "Learning curves", [Charts([chart], reading)]))
     if history.nodes:
         reading = (

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.errors import InfeasibleError, UnsupportedError
-from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance
 from optplan.reporting.boa.figures import SweepPoint
+from optplan.reporting.others import NEAR, solve_others
+from optplan.reporting.presenters import Others
 from optplan.solving import frontier, solve
 from optplan.units import Amount
 
@@ -22,6 +24,14 @@ def gather_background(
         return frontier(instance)
     except (InfeasibleError, UnsupportedError):
         return None
+
+
+def gather_others(instance: BoaInstance, background: Frontier | None) -> Others | None:  # noqa: ARG001
+    """Solve for some budgets where a pure plan has further limits, which plans of the frontier may not keep."""
+    if instance.is_mixed or len(instance.limits) == 1:
+        return None
+    own = instance.limit_as_given(BUDGET)[0]
+    return solve_others(instance, BUDGET, [own * step for step in NEAR])
 
 
 def sweep_budgets(

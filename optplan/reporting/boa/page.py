@@ -31,13 +31,14 @@ from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, s
 from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.boa.speedups import tell_speedups
-from optplan.reporting.boa.tries import AMOUNT, build_control
+from optplan.reporting.boa.tries import build_control
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, solve_again, tell_next, tell_proof, tell_sources
 from optplan.reporting.segments import MOST_WAYS, draw_segments, key_of_map
 from optplan.reporting.style import name_panel
+from optplan.reporting.trying import AMOUNT
 from optplan.units import BudgetUnit, format_duration
 
 #: What follows a plan.
@@ -68,7 +69,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     if has_plan:
         sections += [_tell_widths(boa, results), _tell_plan(boa, result), *_tell_next(result, beside)]
     if frontier is not None:
-        sections.append(_tell_budgets(boa, results, frontier))
+        sections.append(_tell_budgets(boa, results, frontier)._replace(follows=control is not None))
     sections += tell_commitments(boa, result)
     sections += tell_log(boa, result)
     sections += _tell_limits(boa, result, frontier)
@@ -182,7 +183,7 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
         Charts([(label, draw_frontier(instance, frontier, result, rivals))], reading),
         tables.list_budgets(instance, points, reference=result.objective),
     ]
-    return Section("budgets", "What other budgets would buy", blocks, "Other budgets", "split", follows=True)
+    return Section("budgets", "What other budgets would buy", blocks, "Other budgets", "split")
 
 
 def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> Section:

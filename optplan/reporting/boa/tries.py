@@ -22,8 +22,9 @@ from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import say_evidence, share_load, solve_again
 from optplan.reporting.segments import paint
 from optplan.reporting.style import color_types
+from optplan.reporting.trying import AMOUNT, frame_control
 from optplan.speedup import UNTRIED
-from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit
+from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit, format_duration
 
 #: Breakpoints that a page has at most, classes times breakpoints that are judged, and the fewest worth a control.
 _MOST_POINTS, _MOST_JUDGED, _FEWEST = 300, 3000, 3
@@ -32,8 +33,6 @@ _FEWEST_OF_MANY = 12  #: Where others are left out.
 _MOST_SOLVED = 100
 #: Digits of a figure in the page.
 _DIGITS = 11
-#: What stands for the amount in the command that solves for it.
-AMOUNT = "AMOUNT"
 
 
 def build_control(
@@ -54,6 +53,7 @@ def build_control(
     if len(states) < _FEWEST:
         return None
     given, unit = instance.limit_as_given(BUDGET)
+    per = given / instance.limits[BUDGET]
     plan = "mixed plans" if mixes else "plans"
     between = (
         "between two, a share of the jobs takes the widths of the one and the rest those of the other"
@@ -68,10 +68,8 @@ def build_control(
     again = solve_again(beside.verify_command, "--budget", f"{AMOUNT}{unit}", "--report", "report.html", but="--budget")
     certified = result.bound is not None and result.bound_proof in CERTIFIED
     data = {
-        "unit": unit,
-        "own": given,
-        "per": given / instance.limits[BUDGET],
-        "amount": AMOUNT,
+        **frame_control(BUDGET, unit, given, per, **{instance.budget_unit.value: per}),
+        "parts": ["plan", "widths"],
         "mixes": mixes,
         "plans": _write_plans(instance, states, rows),
         "bounds": [_round(each) for each in _list_bounds(instance, frontier, budgets)],
@@ -83,7 +81,6 @@ def build_control(
         "month": HOURS_PER_MONTH,
         "day": HOURS_PER_DAY,
         "usd": phrases.usd_per_unit(instance),
-        "base": instance.budget_unit.value,
         "figures": describe_plan(instance, result.objective or 0.0, result.measures),
         "words": _write_words(instance, result),
     }
@@ -187,8 +184,10 @@ def _write_words(instance: BoaInstance, result: Result[Solution]) -> dict[str, A
         "none": f"No plan keeps to {limits}.",
         "unknown": f"This page has no plan for {limits}.",
         "amount": phrases.frame_amount(instance),
+        "own": f"{format_duration(result.objective or 0.0)}, the plan that this page was written for",
         "cards": [list(card) for card in (*frame_cards(instance, result.measures), price, frame_bound(), frame_more())],
         "least": others[0].note,
+        "less": f"This is the plan for {phrases.frame_amount(instance)}.",
         "used": "{used:count}" if instance.budget_unit is BudgetUnit.GPU else "{used:usd} an hour",
         "fewest": f"The least for which this page has a plan is {phrases.frame_amount(instance).partition(',')[0]}.",
         "stays": f"This part is about the plan for {phrases.describe_budget(instance)}.",

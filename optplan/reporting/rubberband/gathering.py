@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import UnsupportedError
+from optplan.reporting.others import solve_others
+from optplan.reporting.presenters import Others
 from optplan.reporting.rubberband.words import require_search
 from optplan.solving import choose_solver, pareto, solve
 
@@ -30,6 +32,15 @@ def gather_background(instance: Instance, result: Result[Solution], rivals: Sequ
     # A frontier is of expected times and costs, with a confidence, too: what is asked for keeps some room before them.
     means = require_search(instance).replace(confidence=None)
     return Background(pareto(means, time_limit_s=_FRONTIER_LIMIT_S), static)
+
+
+def gather_others(instance: Instance, background: Background) -> Others | None:
+    """Solve for the limit at each plan of the frontier, where plans change."""
+    found = background.frontier
+    if found.limit_name not in instance.limits:
+        return None
+    is_exact = found.exact and require_search(instance).confidence is None  # with one, plans change elsewhere
+    return solve_others(instance, found.limit_name, [point.limit for point in found.points], exact=is_exact)
 
 
 def _solve_static(instance: Instance, result: Result[Solution]) -> Result[Solution] | None:

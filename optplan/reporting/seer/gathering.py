@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution, SolveRequest
+from optplan.formulations.seer.data.instance import BUDGET
 from optplan.formulations.seer.study.frontiers import spend_budgets
 from optplan.progress import Stopwatch
+from optplan.reporting.others import STEPS, solve_others
+from optplan.reporting.presenters import Others
 from optplan.reporting.seer.words import require_seer, seeks_quality
 from optplan.solving import pareto
 
-#: Budgets that the report compares, relative to the instance's own; and seconds that this may take.
-_BUDGET_STEPS = tuple(2.0 ** (step / 2) for step in range(-4, 5))
+#: Seconds that comparing budgets may take.
 _LIMIT_S = 5.0
 
 
@@ -24,4 +26,10 @@ def gather_background(
     search = require_seer(instance)
     if seeks_quality(search):
         return pareto(search, time_limit_s=_LIMIT_S)
-    return spend_budgets(search, _BUDGET_STEPS, SolveRequest(stopwatch=Stopwatch(_LIMIT_S)))
+    return spend_budgets(search, STEPS, SolveRequest(stopwatch=Stopwatch(_LIMIT_S)))
+
+
+def gather_others(instance: Instance, background: object) -> Others:  # noqa: ARG001 - what gathering is asked with
+    """Solve for the same budgets: their plans change in jumps that no frontier knows, so each holds for its own."""
+    own = instance.limit_as_given(BUDGET)[0]
+    return solve_others(instance, BUDGET, [own * step for step in STEPS])

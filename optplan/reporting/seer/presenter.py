@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
@@ -74,6 +75,7 @@ def _tell_search(
     )
     if len(drawn) > 1:
         reading += f" The plans from top to bottom: {', '.join(name for name, _ in drawn)}."
+    reading += words.say_remarks(instance, solution)
     brackets = None if words.seeks_quality(instance) else tables.list_brackets(instance, solution)
     shown = [tables.list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
     measures = result.measures
@@ -86,7 +88,7 @@ def _tell_search(
     ]
     return [
         Section("search", "The search over time", [Charts(charts, reading)]),
-        Section("rounds", "Rounds and brackets", shown, place="split"),
+        Section("rounds", "Rounds and brackets", shown),
         Section("bill", "What the budget goes to", [Definitions(bill)], place="half"),
     ]
 
@@ -193,6 +195,7 @@ PRESENTER = Presenter(
     facts=tables.list_facts,
     given=_list_given,
     answer=words.say_answer,
+    title=partial(words.say_answer, in_full=False),
     how_good=tables.say_quality,
     decided=lambda search, result: [tables.list_rounds_of(search, words.require_brackets(result.solution))],
     compared=_compare,

@@ -99,8 +99,8 @@ def describe_budget(instance: SeerInstance) -> str:
     return amount
 
 
-def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
-    """Say the answer in a sentence."""
+def say_answer(instance: SeerInstance, result: Result[Solution], *, in_full: bool = True) -> str:
+    """Say the answer in a sentence; in full, with the remarks that belong to it."""
     if result.infeasibility is not None:
         return f"No search fits: {result.infeasibility.reason}."
     if result.solution is None:
@@ -110,14 +110,19 @@ def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
     started = "1 trial starts" if trials == 1 else f"{trials:,.0f} trials start"
     last = "1 of them is" if finalists == 1 else f"{finalists:,.0f} of them are"
     rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
-    no_pauses = not instance.resize_s and solution.rounds > 1
-    pauses = " Pauses for resizing are not counted: resize_s is 0." if no_pauses else ""
+    remarks = f"{_say_cluster(instance, measures)}.{say_remarks(instance, solution)}" if in_full else "."
     return (
         f"{started}, and {last} trained to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
         f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}"
         f"{'' if instance.nodes_paid is None else ' on whole nodes'}"
-        f"{_say_cluster(instance, measures)}.{_say_ends(solution)}{pauses}"
+        f"{remarks}"
     )
+
+
+def say_remarks(instance: SeerInstance, solution: SeerSolution) -> str:
+    """Say which brackets end early, and that pauses are not counted, where so; each sentence after a blank."""
+    no_pauses = not instance.resize_s and solution.rounds > 1
+    return _say_ends(solution) + (" Pauses for resizing are not counted: resize_s is 0." if no_pauses else "")
 
 
 def _say_cluster(instance: SeerInstance, measures: Mapping[str, float]) -> str:

@@ -131,7 +131,7 @@ def _tell_study(study: ScalingStudy, place: str) -> Section:
     left_out = [("left out", text) for text in say_left_out(study)]
     blocks: list[Block] = [
         say_study(study),
-        *([Charts(charts)] if charts else []),
+        *([Charts(charts, layout="pair")] if charts else []),
         list_points(study),
         *([Definitions(left_out)] if left_out else []),
     ]

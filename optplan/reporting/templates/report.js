@@ -9,12 +9,15 @@ const charts = (function () {
   const drawn = new Set();
   const place = (id) => document.getElementById(id);
 
+  async function inflate(text) {
+    const packed = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+
   async function unpack() {
-    const packed = Uint8Array.from(atob(place("plotly").textContent), (one) => one.charCodeAt(0));
-    const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     /* The page's policy names this script by its content. */
     const plotly = document.createElement("script");
-    plotly.textContent = await new Response(unpacked).text();
+    plotly.textContent = await inflate(place("plotly").textContent);
     document.head.append(plotly);
     list(document).forEach(draw);
   }
@@ -76,9 +79,10 @@ const charts = (function () {
     get figures() {
       return figures;
     },
+    inflate,
     named,
     ready,
-    redraw: (id) => drawn.has(id) && draw(id),
+    redraw: (id) => id in figures && place(id)?.closest("details:not([open]), [hidden]") === null && draw(id),
     /* Draws the figures of another page, whose places have taken those of this one. */
     take(page) {
       figures = read(page);

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from optplan.execution.journal import Journal
 from optplan.execution.locks import hold_lock, take_lock
 from optplan.execution.records import Noted, Resumed
 from optplan.execution.running import run as run_search
+from optplan.instances.library import build_named
+from optplan.reporting.reports import prepare_report
+from optplan.solving import solve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,9 +37,9 @@ def search(plan_of: Callable[..., Plan], tmp_path: Path) -> Path:
     return tmp_path / "search"
 
 
-@pytest.fixture
-def address(search: Path) -> Iterator[str]:
-    """Return where the page of the search is served."""
+@contextmanager
+def serving(serve_it: Callable[..., None], *what: object) -> Iterator[str]:
+    """Serve a page in a thread, and yield where."""
     told: list[str] = []
     ready = threading.Event()
     served: list[Any] = []
@@ -48,12 +52,101 @@ def address(search: Path) -> Iterator[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live._Server, "serve_forever", serve)
-        thread = threading.Thread(target=live.serve_page, args=(search, told.append))
+        thread = threading.Thread(target=serve_it, args=(*what, told.append))
         thread.start()
         assert ready.wait(240.0)
         yield told[0]
         served[0].shutdown()
         thread.join()
+
+
+@pytest.fixture
+def address(search: Path) -> Iterator[str]:
+    """Return where the page of the search is served."""
+    with serving(live.serve_page, search) as told:
+        yield told
+
+
+@pytest.fixture
+def report() -> Iterator[str]:
+    """Return where the report of the two stages is served, whose least deadline is 160 s."""
+    instance = build_named("rubberband-two-stages")
+    result = solve(instance)
+    with serving(live.serve_report, instance, result, prepare_report(instance, result)) as told:
+        yield told
+
+
+def test_a_report_solves_for_what_is_asked(report: str) -> None:
+    """240 s is solved for, 100 s has no plan and 160 would have, and what is no amount is said to be none."""
+    page = ask(report, "")[1]
+    assert '"serves":true' in page
+    assert "connect-src 'self'" in page
+    state = json.loads(ask(report, "solve?amount=4")[1])
+    there = solve(build_named("rubberband-two-stages").replace(deadline_s=240.0))
+    assert (state["amount"], state["objective"]) == (240.0, there.objective)
+    assert state["badge"] == "proven optimal"
+    assert "the deadline is 4\u00a0min 00\u00a0s" in state["html"]
+    none = json.loads(ask(report, f"solve?amount={100 / 60}")[1])
+    assert (none["says"], "used" in none) == ("no plan; a deadline of 160 s would help", False)
+    for wrong, said in (
+        ("", "''"),
+        ("nan", "'nan'"),
+        ("-1", "'-1'"),
+        ("1e999", "'1e999'"),
+        ("0", "'0'"),
+        ("1.2.3", "'1.2.3'"),
+    ):
+        told = json.loads(ask(report, f"solve?amount={wrong}")[1])
+        assert told == {"says": f"got {said}; a deadline above zero is needed"}
+    assert "check the unit" in json.loads(ask(report, "solve?amount=1e300")[1])["says"]
+    assert json.loads(ask(report, "solve")[1])["says"].startswith("got ''")
+    assert ask(report, "solve?amount=4", Host="evil.example")[0] == 404
+    assert ask(report, "solve?amount=4", Origin="http://evil.example")[0] == 404
+
+
+def test_a_served_page_shows_what_was_solved_for(report: str, browser: Browser) -> None:
+    """By its button: what has no plan is said, and what has one is shown as proven."""
+    from playwright.sync_api import expect
+
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(report)
+    page.locator("#try-number").fill("1.5")
+    page.locator("#try-solve").click()
+    expect(page.locator("#try-says")).to_have_text("1\u00a0min 30\u00a0s: no plan; a deadline of 160\u00a0s would help")
+    expect(page.locator("h1")).to_contain_text("No cluster can do it")
+    page.locator("#try-number").fill("4")
+    page.locator("#try-solve").click()
+    expect(page.locator("#try-solve")).to_be_disabled()
+    expect(page.locator("#try-says")).to_contain_text("proven optimal")
+    expect(page.locator("h1")).to_contain_text("the deadline is 4")
+    assert complaints == []
+    page.close()
+
+
+def test_what_cannot_be_served_is_refused(run: Runner, tmp_path: Path) -> None:
+    """A folder, no result, a file to write, another instance's result, one without a plan, and one without a limit."""
+    result = tmp_path / "result.json"
+    assert run("solve", "rubberband-two-stages", "-o", result).code == 0
+    for words, said in (
+        ((tmp_path,), f"needs a RESULT; `optplan status {tmp_path} --serve` serves a folder's page"),
+        (("rubberband-two-stages",), "RESULT is missing"),
+        (("rubberband-two-stages", result, "-o", "x.html"), "--out: goes with a page in a file"),
+        (("rubberband-two-stages", result, "--deadline", "300s"), "give the instance it was made for"),
+    ):
+        told = run("report", *words, "--serve")
+        assert told.code != 0
+        assert said in told.err
+    assert run("solve", "rubberband-two-stages", "--deadline", "100s", "-o", result, "--force").code == 3
+    assert (
+        "no plan to begin with" in run("report", "rubberband-two-stages", result, "--deadline", "100s", "--serve").err
+    )
+    free = ("--set", "deadline_s=null", "--set", "budget=null")
+    assert run("solve", "srift-case3", *free, "-o", result, "--force").code == 0
+    told = run("report", "srift-case3", result, "--serve")
+    assert "has no limit of which another amount could be tried" in told.err
 
 
 def ask(address: str, name: str, **headers: str) -> tuple[int, str]:

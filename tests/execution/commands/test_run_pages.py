@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,19 @@ from optplan.execution.cli.run_figures import draw_curves, draw_gpus, draw_place
 from optplan.execution.cli.run_page import tell_history
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.virtual import Course, Loss
-from optplan.execution.history import History, Moment, Seen, Span, Stay
+from optplan.execution.history import History, Moment, Seen, Span, Stay, gather
+from optplan.execution.journal import Journal
 from optplan.execution.loop import Curves
-from optplan.execution.records import MetricsShown, Progressed
+from optplan.execution.records import (
+    MetricsShown,
+    OperationEnded,
+    OperationFailed,
+    OperationStarted,
+    Progressed,
+    Record,
+)
 from optplan.execution.running import run
+from optplan.execution.runs import type_of
 from optplan.execution.state import NodeState
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
@@ -171,6 +181,31 @@ def test_a_stream_and_a_fleet_are_drawn(stream: Path, fleet: Path, visit: Visito
     places = read_traces(opened, "chart-places-1")
     assert (len(places["node lost"]["x"]), "trains" in places, opened.complaints) == (1, True, [])
     assert "planned anew" in read_traces(opened, "chart-use-2")
+
+
+def test_what_ranks_have_shown_is_drawn(fleet: Path, visit: Visitor, tmp_path: Path) -> None:
+    """One curve of the job: what it did again after the loss of a VM, from iteration 2 on, is drawn once.
+
+    On the virtual clock nothing is shown, so the metrics are written down here.
+    """
+    with Journal(fleet, writable=False) as journal:
+        followed = type_of("fleet").open(journal)
+        assert gather(followed, followed.past, lambda _: []).members == []
+        shown, records = iter([[(1, 0.9), (2, 0.8)], [(2, 0.5), (3, 0.25)]]), list[Record]()
+        for record in followed.past:
+            if isinstance(record, OperationEnded | OperationFailed):
+                records.append(replace(record, metrics={"note": "text", "loss": 0.25}))
+            else:
+                records.append(record)
+            if isinstance(record, OperationStarted):
+                records.append(MetricsShown(record.t, {record.operation: next(shown)}))
+        history = gather(followed, records, lambda _: [])
+    page = Page("", "A fleet", sections=tell_history(history))
+    opened = visit(build_page(page), tmp_path, 800)
+    ((name, trace),) = read_traces(opened, "chart-curves-1").items()
+    assert (name, trace["x"][:3], trace["y"][:3]) == ("finished", [1, 2, 3], [0.9, 0.5, 0.25])
+    assert opened.page.locator("#chart-curves-1 .ytitle").text_content() == "loss"
+    assert (opened.complaints, opened.list_collisions()) == ([], [])
 
 
 def test_what_was_planned_anew_is_told_with_what_it_changed(plan_of: Callable[..., Plan], tmp_path: Path) -> None:

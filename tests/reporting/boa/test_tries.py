@@ -11,11 +11,12 @@ from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.instances.library import build_named
 from optplan.reporting.boa import tries
-from optplan.reporting.boa.tries import AMOUNT, build_control
+from optplan.reporting.boa.tries import build_control
 from optplan.reporting.pages import Control
 from optplan.reporting.phrases import fill
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import solve_again
+from optplan.reporting.trying import AMOUNT
 from optplan.solving import frontier, solve
 from optplan.units import parse_budget
 

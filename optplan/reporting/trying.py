@@ -1,0 +1,140 @@
+"""Other amounts of a limit to try on a page: results that were solved for, each as the parts of a page of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from optplan.contracts import Instance, Result, Solution
+from optplan.formulations import formulation_of
+from optplan.reporting.pages import Control, Page, build_parts, pack
+from optplan.reporting.presenters import Beside, Others, plan_words_of
+from optplan.reporting.sections import relaxations_of, say_evidence, share_load, solve_again
+from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
+
+#: Builds a page; that of the formulation's presenter.
+BuildPage: TypeAlias = Callable[[Instance, Result[Solution], Beside], Page]
+#: What stands for the amount in the command that solves for it.
+AMOUNT = "AMOUNT"
+_SECONDS = {"s": 1.0, "min": SECONDS_PER_MINUTE, "h": SECONDS_PER_HOUR}
+
+
+def build_control(
+    build_page: BuildPage, instance: Instance, result: Result[Solution], page: Page, beside: Beside, others: Others
+) -> Control:
+    """Build the control by which readers move a page to the plans for other amounts of a limit."""
+    limit = others.limit
+    own, unit, shown = *instance.limit_as_given(limit), name_parts(page)
+    factor = 1.0
+    if unit in _SECONDS:
+        named = next((name for name in ("h", "min") if own * _SECONDS[unit] >= 3 * _SECONDS[name]), "s")
+        factor, unit = _SECONDS[unit] / _SECONDS[named], named
+    states = [
+        write_state(build_page, there, found, limit, shown, is_exact=others.exact) for _, there, found in others.results
+    ]
+    asked = _frame(instance, limit, unit)
+    between = (
+        "for more than one and less than the next, the lesser one's plan stays the best"
+        if others.exact
+        else "for amounts between, it shows the plan for the lesser: one that keeps the limits, not proven best there"
+    )
+    said = (
+        "What other amounts buy is not known before they are solved for. Here or with: "
+        if len(states) < 2
+        else (
+            f"Figures, plan and pictures follow, without a server, through {len(states)} plans, each solved for and "
+            f"checked when this page was written; {between}. Exactly: "
+        )
+    )
+    shares = share_load(instance)
+    evidence = f" Speedups behind the load: {say_evidence(shares)}." if shares else ""
+    per = own * factor / instance.limits[limit]
+    data = {
+        **frame_control(limit, unit, own * factor, per),
+        "parts": shown,
+        "states": pack(json.dumps(states, allow_nan=False, separators=(",", ":"))),
+        "exact": others.exact,
+        "plan": _locate(instance, result, limit),
+        "words": {
+            "amount": asked,
+            "own": f"{_say(instance, result)}, the plan that this page was written for",
+            "none": f"No plan keeps a {limit} of {asked}.",
+            "unknown": f"This page has no plan for a {limit} of {asked}.",
+            "fewest": f"The least for which this page has a plan is {asked}.",
+            "less": f"This is the plan for {asked}; for more there may be a better one.{evidence}",
+            "stays": f"This part is about the plan for a {limit} of {_write(instance, limit)}.",
+        },
+    }
+    command = solve_again(
+        beside.verify_command, f"--{limit}", f"{AMOUNT}{unit}", "--report", "report.html", but=f"--{limit}"
+    )
+    return Control(limit, unit, said, command, data)
+
+
+def frame_control(limit: str, unit: str, own: float, per: float, **units: float) -> dict[str, Any]:
+    """Return what the script of all controls needs; ``units`` are further ones that links may name, in ``unit``."""
+    times = {name: seconds / _SECONDS[unit] for name, seconds in _SECONDS.items()} if unit in _SECONDS else {}
+    named = {"name": limit, "unit": unit, "units": units | times | {unit: 1.0}, "amount": AMOUNT}
+    return named | {"own": own, "per": per, "serves": False}
+
+
+def name_parts(page: Page) -> list[str]:
+    """Name the sections of a page that follow its control as wholes."""
+    return [section.id for section in page.sections if section.follows and section.id not in ("budgets", "frontier")]
+
+
+def write_state(
+    build_page: BuildPage,
+    instance: Instance,
+    result: Result[Solution],
+    limit: str,
+    parts: Sequence[str],
+    *,
+    is_exact: bool = False,
+    beside: Beside | None = None,
+) -> dict[str, Any]:
+    """Write what a page shows where it was moved to a result; ``is_exact`` if the plan stays the best for some more."""
+    page = build_page(instance, result, beside or Beside())
+    holds = is_exact and "on_time_probability" not in result.measures
+    if holds:  # the heading tells of the amount that is asked for, which may be more
+        head, found, tail = page.title.rpartition(_write(instance, limit))
+        asked = _frame(instance, limit, instance.limit_as_given(limit)[1])
+        page = page._replace(title=f"{head}{asked if found else ''}{tail}")
+    state = {"amount": instance.limits[limit], "holds": holds, "says": _say(instance, result), "badge": page.badge}
+    return state | (_locate(instance, result, limit) or {}) | build_parts(page, parts)
+
+
+def _locate(instance: Instance, result: Result[Solution], limit: str) -> dict[str, float] | None:
+    """Return how much of a limit a plan takes, and what it reaches."""
+    if result.solution is None:
+        return None
+    judged = formulation_of(instance).evaluate(instance, result.solution)
+    return {"used": judged.consumption[limit], "objective": judged.objective}
+
+
+def _say(instance: Instance, result: Result[Solution]) -> str:
+    """Say in a few words what a plan reaches, or where there is none which limits would help."""
+    if result.objective is None:
+        helping = (f"a {one.limit} of {one.describe(partial(_count, one.unit))}" for one in relaxations_of(result))
+        return "; ".join(["no plan", *(f"{said.replace('_', ' ')} would help" for said in helping)])
+    if result.objective_unit == "s":
+        return format_duration(result.objective)
+    words = plan_words_of(instance)
+    return f"{words.name_objective(instance)} {words.format_objective(instance, result.objective)}"
+
+
+def _count(unit: str, amount: float) -> str:
+    return f"{amount:,.6g} {unit}"
+
+
+def _write(instance: Instance, limit: str) -> str:
+    return plan_words_of(instance).format_limit(instance, instance.limits[limit], limit)
+
+
+def _frame(instance: Instance, limit: str, unit: str) -> str:
+    """Write an amount of a limit with its unit, as the script fills it in."""
+    if unit in _SECONDS and instance.limit_as_given(limit)[1] == "s":
+        return "{budget:duration}"
+    return "{given:cost}" if unit == "usd" else f"{{given:gpus}} {unit.replace('gpu', 'GPU')}"
