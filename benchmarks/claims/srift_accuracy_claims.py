@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-from paper.figures import Axis, Line, draw
-
+from claims.charts import Axis, Line, draw
 from claims.record import REACHED, Chart, Claim, Rows, Verdict, judge_all, not_run
 from claims.tables import write_table
 
