@@ -7,10 +7,8 @@ PYTHON ?= python3
 PYTEST_FLAGS ?=
 DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm1 --compare fixed-width \
 	-o out/result.json --plan out/plan.json --report out/report.html --force
-# Of `make bench-paper`: the public data, what was simulated, and options such as --quick or --time-limit 1h.
+# Of `make bench-paper`: the public data, and of which papers, with options such as --quick.
 DATA ?= $(or $(OPTPLAN_DATA),../shared/data)
-CELLS ?= out/paper
-PAPER_FLAGS ?=
 CLAIMS ?=
 BENCH ?= all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
 # Of `make fuzz`: how many inputs, from which on. A fiftieth as many instances are solved and shown in some ten ways each,
@@ -96,7 +94,6 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 	PYTHONPATH=benchmarks $(BIN)/python -P -m suites $(BENCH)
 
 bench-paper: $(STAMPS)/torch-$(CHECKSUM) $(RIVALS) ## Measure what is missing for the four papers' claims and write their pages; CLAIMS="PAPER... --quick" is shorter
-	PYTHONPATH=benchmarks $(BIN)/python -P -m paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 	PYTHONPATH=benchmarks $(BIN)/python -P -m claims --data "$(DATA)" $(CLAIMS)
 
 bench-gpu: $(STAMPS)/torch-$(CHECKSUM) ## Measure Srift's tables 5 and 6 where there are GPUs, in under 10 minutes, and write docs/claims-srift.md

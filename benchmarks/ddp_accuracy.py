@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,17 +111,23 @@ def check_accuracy(
         )
     wanted = sorted(set(batches))
     setting = (target, wanted, iterations, bucket_mib, backend == NCCL)
-    found = run_ranks(_measure_here, ranks, setting, backend=backend, timeout_s=timeout_s)
+    return predict_all(
+        run_ranks(measure_here, ranks, setting, backend=backend, timeout_s=timeout_s), ranks, wanted, bucket_mib
+    )
+
+
+def predict_all(found: Mapping[str, Any], ranks: int, batches: Sequence[int], bucket_mib: int) -> Accuracy:
+    """Predict what the ranks measured, at these batches."""
     profile = JobProfile.parse(found["profile"])
     probed = tabulate(collect([Timing(**row) for row in found["timings"]], Place(_HERE)))
     rows = tuple(
         _predict(profile, probed, ranks, batch, statistics.median(measured), bucket_mib * _MEBIBYTE)
-        for batch, measured in zip(wanted, found["iterations"], strict=True)
+        for batch, measured in zip(batches, found["iterations"], strict=True)
     )
     return Accuracy(
         network=profile.network,
         ranks=ranks,
-        iterations=iterations,
+        iterations=len(found["iterations"][0]),
         bucket_bytes=bucket_mib * _MEBIBYTE,
         rows=rows,
         mape=statistics.fmean(abs(row.predicted_s / row.measured_s - 1) for row in rows),
@@ -131,7 +137,7 @@ def check_accuracy(
     )
 
 
-def _measure_here(target: str, batches: list[int], iterations: int, bucket_mib: int, on_gpu: bool) -> dict[str, Any]:  # noqa: FBT001
+def measure_here(target: str, batches: list[int], iterations: int, bucket_mib: int, on_gpu: bool) -> dict[str, Any]:  # noqa: FBT001
     """Profile, probe and train, on every rank; rank 0's figures count, but for the slowest rank's of the probe."""
     import torch.distributed as group
 

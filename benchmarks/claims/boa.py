@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paper.experiments import AUTOSCALED, EXACT
-from paper.figures import Axis, Line, draw
-
 from claims.boa_curves import SLOWDOWNS, SPANS_H, TRACES, list_claims_on_curves, read_curves, tabulate_points
 from claims.boa_others import list_advantages, list_other_claims
+from claims.boa_setting import AUTOSCALED, EXACT
 from claims.boa_traces import list_concepts, list_trace_claims
+from claims.charts import Axis, Line, draw
 from claims.measure_boa import AT_ONCE, LATE
 from claims.record import Chart, Claim, Paper, Rows
 from claims.tables import write_table
@@ -19,8 +18,8 @@ BOA Constrictor's evaluation on this project's [simulator](simulation.md), set u
 slowdowns first, with them second. Factors are between completion times at equal GPU-hours of rented nodes, with BOA's
 curve between its points on a line of powers, at every point of the rival that no cheaper one of its own beats and for
 which BOA has one as cheap. How far a mean is above the proven least, that of any policy whose jobs pause when they
-change width and hold as many GPU-hours, stands beside it ([audit](audit.md)). [What the paper does not show](paper.md)
-has a page of its own, with starts that are free and slowdowns on.
+change width and hold as many GPU-hours, stands beside it ([audit](audit.md)). How the simulator compares with the one
+of the Sia artifact stands [with it](simulation.md#against-the-sia-artifacts-simulator).
 """
 _HEAD = ("policy", "set", "GPUs", "mean (s)", "above the least", "P95 (s)", "most GPUs")
 

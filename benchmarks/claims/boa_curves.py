@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
-from paper.running import Curve, Point, compare
-
+from claims.boa_running import Curve, Point, compare
+from claims.boa_setting import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from claims.measure_boa import (
     AT_ONCE,
     DESCRIBED,

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
-from paper.running import Curve, Point, compare
 
 from claims.boa_curves import (
     SLOWDOWNS,
@@ -20,6 +18,8 @@ from claims.boa_curves import (
     set_up,
     tell_above,
 )
+from claims.boa_running import Curve, Point, compare
+from claims.boa_setting import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from claims.measure_boa import AT_ONCE, FIGURE5_GPUS, FIGURE7_GPUS, IMPERFECT, LATE, LEARNED, REPLANNED, part_of
 from claims.record import Claim, Rows, Verdict, judge_at_least, judge_near, not_run
 
@@ -199,7 +199,8 @@ def _on_efficiency(rows: Rows, slowdown: str) -> Iterator[Claim]:
     means = [curves[name].at(hours) for name in (EXACT, AUTOSCALED)]
     sooner = means[0] is not None and means[1] is not None and means[0] < means[1]
     verdict = Verdict.NOT if not sooner else Verdict.HOLDS if own < rival - 0.01 else Verdict.IN_PART
-    why = f"Means of {means[0]:,.0f} s and {means[1]:,.0f} s." if sooner else "It does not complete them sooner."
+    said = " and ".join("an unknown mean" if each is None else f"{each:,.0f} s" for each in means)
+    why = f"Means of {said}{'' if sooner else ': it does not complete them sooner'}."
     yield Claim("figure 7", says, "0.64 and 0.73", f"{own:.2f} and {rival:.2f}", verdict, why, setting)
 
 

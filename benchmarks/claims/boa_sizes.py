@@ -12,7 +12,7 @@ BUDGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
     ("off", "filtertrace"): (52, 66, 85, 115, 160),
     ("on", "filtertrace"): (68, 80, 100, 140),
     ("off", "newtrace"): (78, 92, 108, 125, 165),
-    ("on", "newtrace"): (98, 108, 120, 140, 180),
+    ("on", "newtrace"): (102, 108, 120, 140, 180),
 }
 TARGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
     ("off", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
@@ -25,6 +25,7 @@ TARGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
 NODES: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("off", "few"): (5, 7, 10, 14, 20),
     ("on", "few"): (7, 10, 14, 20),
+    ("off", "filtertrace"): (20, 24),
     ("off", "newtrace"): (24,),
 }
 #: Budgets of BOA that learns, a replay of which takes 20 s, and targets of Pollux that learns, which takes minutes.
@@ -39,7 +40,7 @@ AGAIN: Mapping[str, tuple[float, ...]] = {"off": (100,), "on": (130, 160)}
 #: Figure 9: the target at which autoscaling rents about 120 GPUs, C^2 asked for, and seeds.
 BURSTS: Mapping[str, tuple[float, tuple[float, ...], tuple[int, ...]]] = {
     "off": (0.65, (1.0, 30.0), (1,)),
-    "on": (0.88, (1.0, 30.0), (1,)),
+    "on": (0.8, (1.0, 30.0), (1,)),
 }
 BURST_BUDGETS: Mapping[str, tuple[float, ...]] = {
     "off": (105, 125),

@@ -12,8 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from paper.genetic import PolluxNsga2, search, state_of
-
+from claims.genetic import PolluxNsga2, search, state_of
 from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Places, Sight
 from optplan.lab.cluster.policies.pollux import Knowledge, PolluxAutoscaled

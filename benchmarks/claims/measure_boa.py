@@ -18,14 +18,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
-from paper.measures import average_efficiency
-from paper.running import Runner, keep, watch
-from paper.setting import QUICK, SOLVERS, Setting, Trace, make_bursts, measure_variation, read_rows
-from paper.setting import Scope as Size
 from suites.sweeps import count_processors
 
 from claims import boa_sizes as sizes
+from claims.boa_running import Runner, average_efficiency, keep, watch
+from claims.boa_setting import (
+    AUTOSCALED,
+    EXACT,
+    POLLUX,
+    PUBLISHED,
+    QUICK,
+    SOLVERS,
+    Setting,
+    Trace,
+    make_bursts,
+    measure_variation,
+    read_rows,
+)
+from claims.boa_setting import Scope as Size
 from claims.described import SEARCH, replay_as_described
 from claims.record import Part, Scope
 from optplan.errors import DataWarning
@@ -126,8 +136,7 @@ class Bench:
         told = self.runner.run(what, cells)
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in groups}
         for name, label in cells:
-            if (one := told[name, label]) is not None:
-                found[name].append(tell_point(label, one))
+            found[name].append(tell_point(label, told[name, label]))
         return {name: points for name, points in found.items() if points}
 
 
@@ -282,12 +291,14 @@ def measure_over_time(scope: Scope) -> dict[str, Any]:
     trace = bench.setting.few_jobs()
     told = bench.runner.run("figure 5", bench.autoscale(trace, bench.pick(sizes.TARGETS, ("off", "few"))))
     hours = FIGURE5_GPUS * trace.span_h
-    rival = min((one for one in told.values() if one), key=lambda one: abs(one["node_gpu_hours"] - hours))
+    rival = min(told.values(), key=lambda one: abs(one["node_gpu_hours"] - hours))
     found = {AUTOSCALED: _tell_over_time(rival)}
     for name, at_once in ((EXACT, False), (AT_ONCE, True)):
         cells = bench.follow(trace, trace, EXACT, sizes.BUDGETS["off", "few"], at_once=at_once)
-        plans = [one for one in bench.runner.run("figure 5", cells).values() if one]
-        own = min(plans, key=lambda one: abs(one["node_gpu_hours"] - rival["node_gpu_hours"]))
+        own = min(
+            bench.runner.run("figure 5", cells).values(),
+            key=lambda one: abs(one["node_gpu_hours"] - rival["node_gpu_hours"]),
+        )
         found[name] = _tell_over_time(own)
     return found
 

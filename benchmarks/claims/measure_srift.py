@@ -16,7 +16,8 @@ import optplan
 from claims.compute_model import CPU, check_network
 from claims.gpu_rows import measure_gpu
 from claims.record import Part, Scope
-from claims.srift_accuracy_claims import NETWORKS6, TABLE6
+from claims.shaped_ranks import measure_shaped
+from claims.srift_accuracy_claims import NETWORKS6, SHAPED, TABLE6
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
@@ -171,5 +172,6 @@ PARTS: Mapping[str, Part] = {
     "rules of 4.4": Part(_try_rules),
     "table 5 on CPUs": Part(_read_accuracy, seed=0),
     **{f"{TABLE6}{name}": Part(partial(_measure_network, name), seed=1, needs="PyTorch") for name in NETWORKS6},
+    SHAPED: Part(measure_shaped, seed=0, needs="PyTorch, and the right to make network namespaces"),
     "GPU": Part(measure_gpu, seed=1, needs="a CUDA device; make bench-gpu measures it in under 10 minutes"),
 }

@@ -261,6 +261,8 @@ def _on_savings(rows: Rows) -> Iterator[Claim]:
             f"The optimum against a static cluster that shares all its GPUs; {100 * stronger:.0f} % against the best "
             "static one "
             f"and {100 * literal:.0f} % with the greedy planner taken literally."
+            + " To save more than the paper is to hold."
+            * (here[key] > share)
         )
         said, found = f"{100 * share:.0f} %", f"{100 * here[key]:.0f} %"
         yield Claim("table 2, 6.3.1", f"within {key} min RubberBand saves", said, found, verdict, why, FIT)
@@ -305,8 +307,19 @@ def _on_table3(rows: Rows) -> Iterator[Claim]:
 
 
 def _on_table4(rows: Rows) -> Iterator[Claim]:
-    why = "The same runs as in table 2, where they are judged."
-    yield Claim("table 4", "ResNet101 within 20 min saves", "53 %", "", Verdict.UNSAID, why, FIT)
+    fixed, elastic = 33.21, 15.67
+    says, paper = (
+        "ResNet101 within 20 min saves",
+        f"${fixed:.2f} to ${elastic:.2f}, {100 * (1 - elastic / fixed):.0f} %",
+    )
+    if "table 2" in rows:
+        usd, rival = (rows["table 2"]["20"][name]["usd"] for name in (OPTIMUM, SHARED))
+        share = 1.0 - usd / rival
+        verdict = judge_at_least(share, 1.0 - elastic / fixed, from_=(1.0 - elastic / fixed) / 2)
+        here = f"${rival:.2f} to ${usd:.2f}, {100 * share:.0f} %"
+        yield Claim("table 4", says, paper, here, verdict, "The same plans as in table 2.", FIT)
+    else:
+        yield not_run("table 4", says, paper, FIT)
     for key, (words, fixed, elastic) in TABLE4.items():
         paper = f"${fixed:.2f} to ${elastic:.2f}, {100 * (1 - elastic / fixed):.0f} %"
         if "table 4" not in rows:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from paper.figures import Axis, Line, draw
-
+from claims.charts import Axis, Line, draw
 from claims.record import Chart, Claim, Rows, Verdict, judge_all, judge_at_least, not_run
 
 _TWO = (

@@ -202,7 +202,7 @@ def _list_parameters(rows: Rows) -> Iterator[Claim]:
         if {"0.5", "1"} <= set(swept)
     ]
     yield Claim(
-        "5", "Rounds that are too short for an epoch need a longer t_min", "(no number)",
+        "5", "Rounds that are too short for an epoch need a longer t_min", "",
         f"half an epoch is worse than one in {sum(early)} of {len(early)}",
         Verdict.HOLDS if sum(early) > 0.5 * len(early) else Verdict.IN_PART, "Counted.", SEARCHES,
     )  # fmt: skip
@@ -224,7 +224,7 @@ def _list_winners(rows: Rows) -> Iterator[Claim]:
     winners = sum(one["of winners"] for one in moved) / len(moved)
     trials = sum(one["of those that go on"] for one in moved) / len(moved)
     yield Claim(
-        "3.1", "Better trials move to brackets with more GPUs", "(no number)",
+        "3.1", "Better trials move to brackets with more GPUs", "",
         f"{100 * trials:.0f} % of the trials that go on change their GPUs, {100 * winners:.0f} % of the winners",
         judge_all([trials > 0, winners > 0]), "They do.", "Means over five tasks and the settings; " + SEARCHES,
     )  # fmt: skip
@@ -248,7 +248,7 @@ def _list_remarks(rows: Rows) -> Iterator[Claim]:
     shares = {task: row["late"] for task, row in late.items() if row is not None}
     here = "; ".join(f"{task} {100 * share:.0f} %" for task, share in shares.items())
     yield Claim(
-        "6.4", "ASHA explores even close to the deadline", "(no number)",
+        "6.4", "ASHA explores even close to the deadline", "",
         f"of the last fifth's GPU-minutes, trials begun in it hold: {here}",
         judge_all([share > 0.2 for share in shares.values()]),
         "More than a fifth is a lot.", SEARCHES,
@@ -292,7 +292,7 @@ def _list_limits(rows: Rows) -> Iterator[Claim]:
         reached = lower if strict else lower + same
         verdict = Verdict.HOLDS if reached > total / 2 else Verdict.IN_PART if reached else Verdict.NOT
         here = f"{NAMES[rival]} above in {lower}, level in {same}, below in {higher} of {total} tasks"
-        yield Claim("7", says, "(no number)", here, verdict, "It holds where it is so in most tasks.", SEARCHES)
+        yield Claim("7", says, "", here, verdict, "It holds where it is so in most tasks.", SEARCHES)
     drops = {}
     for setting in ("16x15", "16x60"):
         pairs = [
@@ -301,7 +301,7 @@ def _list_limits(rows: Rows) -> Iterator[Claim]:
         ]
         drops[setting] = 100 * sum(free - paused for free, paused in pairs) / len(pairs)
     yield Claim(
-        "7", "Pauses for resizing hurt SEER with deadlines of 10 to 15 minutes", "(no number)",
+        "7", "Pauses for resizing hurt SEER with deadlines of 10 to 15 minutes", "",
         f"{drops['16x15']:.2f} points at 16x15, {drops['16x60']:.2f} at 16x60, mean over the tasks",
         Verdict.HOLDS if drops["16x15"] > 0.5 else Verdict.IN_PART if drops["16x15"] > 0.05 else Verdict.NOT,
         "Half a point or more would be poor.", "With pauses of 15 s and without; " + SEARCHES,

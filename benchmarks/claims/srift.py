@@ -48,8 +48,8 @@ _NAMES = {
     "srift-case1": "case 1",
     "srift-case2": "case 2",
     "srift-case3": "case 3",
-    "srift-interruption": "5.4, the first fleet",
-    "srift-interruption-replan": "5.4, the second fleet",
+    "srift-interruption": "the first fleet",
+    "srift-interruption-replan": "the second fleet",
 }
 #: The paper's choices.
 _CHOICES = {

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from claims.boa import draw_charts, list_claims, tell
 from claims.boa_curves import Pair, find_ratios, judge_budget, judge_factor, read_point, set_up
+from claims.boa_running import Curve
+from claims.boa_setting import AUTOSCALED, EXACT, POLLUX
 from claims.described import Late
 from claims.measure_boa import AT_ONCE, IMPERFECT, PARTS, REPLANNED, Bench
 from claims.record import Claim, Rows, Scope, Verdict
-from paper.experiments import AUTOSCALED, EXACT, POLLUX
-from paper.running import Curve
 
 from optplan.lab.cluster.policies.pollux import PolluxAutoscaled
 
@@ -253,6 +253,6 @@ def test_a_part_runs_on_a_sub_trace(data_pack: Path, tmp_path: Path, monkeypatch
         message = "simulated again"
         raise AssertionError(message)
 
-    monkeypatch.setattr("paper.running.run", refuse)
+    monkeypatch.setattr("claims.boa_running.run", refuse)
     assert PARTS["starts"].measure(scope) == told
     assert Bench.of(scope, "on").setting.slowdown

@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from claims.genetic import search, state_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper.genetic import search, state_of
 
 from optplan.lab.cluster.jobs import Places
 from optplan.lab.cluster.pollux.dividing import Floor, divide, share_gpus, trace

@@ -20,7 +20,6 @@ from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.pollux.fitness import EPSILON, MOST_NODES, Round
-from optplan.lab.sweeps import Cell
 from optplan.schema import FloatArray, IntArray
 
 #: Divisions that change at once, and how often they do.
@@ -164,20 +163,6 @@ class _Evolution:
         return np.asarray(np.diff(np.minimum(states.cumsum(axis=1), self._task.gpus_per_node), axis=1, prepend=0))
 
 
-#: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
-POLLUX_NSGA2 = "pollux-nsga2"
-
-
-def read_size(text: str) -> tuple[int, int]:
-    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times."""
-    population, _, generations = text.partition("x")
-    if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
-        return int(population), int(generations)
-    raise UsageError(
-        f"{POLLUX_NSGA2}: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50"
-    )
-
-
 class PolluxNsga2(Pollux):
     """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it with so many divisions that change so often.
 
@@ -185,7 +170,7 @@ class PolluxNsga2(Pollux):
     is there to be compared.
     """
 
-    name = POLLUX_NSGA2
+    name = "pollux-nsga2"
 
     def __init__(
         self,
@@ -212,12 +197,3 @@ class PolluxNsga2(Pollux):
         )
         self._rows = {job: place for place, job in enumerate(jobs)}
         return best
-
-
-class SearchedCell(Cell):
-    """A cell under :class:`PolluxNsga2`, whose policy says how large the search is."""
-
-    def make_policy(self) -> PolluxNsga2:
-        """Make the policy anew."""
-        _, colon, size = self.policy.partition(":")
-        return PolluxNsga2(self.knowledge, *(read_size(size) if colon else ()))

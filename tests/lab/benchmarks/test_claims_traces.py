@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paper.setting import (
+from claims.boa_setting import (
+    Setting,
     Trace,
     filter_trace,
     make_bursts,
@@ -15,6 +16,8 @@ from paper.setting import (
     read_rows,
     write_trace,
 )
+
+from optplan.errors import UsageError
 
 
 @pytest.fixture
@@ -56,3 +59,9 @@ def test_the_same_seed_draws_the_same(trace: Trace, tmp_path: Path) -> None:
     first = read_arrivals(make_bursts(trace, 5.0, 1, tmp_path))
     assert (read_arrivals(make_bursts(trace, 5.0, 1, tmp_path)) == first).all()
     assert (read_arrivals(make_bursts(trace, 5.0, 2, tmp_path)) != first).any()
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    """With the path, and what to give."""
+    with pytest.raises(UsageError, match=r"data: no folder sia/traces in .*; give the folder of the public data"):
+        Setting(tmp_path, tmp_path)

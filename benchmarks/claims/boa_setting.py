@@ -25,7 +25,6 @@ from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.schema import FloatArray
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit
-from paper.genetic import POLLUX_NSGA2, SearchedCell
 
 #: The three smaller applications, of which filterTrace and the 85 jobs of figure 4 consist (sections 6.1, 6.3).
 FILTERED = ("bert", "cifar10", "deepspeech2")
@@ -107,22 +106,17 @@ def measure_variation(trace: Trace) -> float:
 
 
 #: Solvers whose plans are compared, by what the page calls them.
-SOLVERS = {
-    "BOA, exact widths": "layered-paths",
-    "BOA, Algorithm 1": "published-algorithm1",
-    "best single width per class": "fixed-width",
-}
+SOLVERS = {"BOA, exact widths": "layered-paths", "BOA, Algorithm 1": "published-algorithm1"}
+EXACT, PUBLISHED = SOLVERS
+POLLUX, AUTOSCALED = "Pollux", "Pollux with autoscaling"
 GPU = "aws"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The file of a plan, the budget it was asked to keep, and what it predicts."""
+    """The file of a plan."""
 
     path: Path
-    budget_gpus: float
-    mean_jct_s: float
-    gpus: float
 
 
 @dataclass
@@ -155,8 +149,7 @@ class Planner:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{trace.name}-{timing.value}-{solver}-{budget_gpus:g}.json"
         write_json(build_plan(instance, result), path, overwrite=True)
-        measures = result.measures
-        return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"])
+        return Planned(path)
 
     def write_instance(self, trace: Trace, budget_gpus: float, timing: Timing = Timing.TABLES) -> Path:
         """Write the instance of a trace's rates with a budget, and return its file."""
@@ -183,54 +176,14 @@ class Planner:
 
 @dataclass(frozen=True)
 class Scope:
-    """How large the evaluation is.
+    """How large the evaluation is: the widest jobs of plans, and the first jobs of each trace, None for all."""
 
-    Budgets are of newTrace, filterTrace, the 85 jobs of figure 4, the Philly traces, newTrace's other samples, and BOA
-    that calculates widths again as it goes. Fixed clusters have ``nodes`` of 4 GPUs. Where jobs learn their speeds
-    (``learning_nodes``, ``learning_targets``) a replay takes minutes, nearly all of them for fits. ``others`` counts
-    newTrace's and Philly's traces beside the first, ``seeds`` those of each C^2 of bursts in ``variations``;
-    ``searched`` adds Pollux with the search as published; ``jobs`` are the first of each trace, None for all.
-    """
-
-    budgets_gpus: tuple[float, ...] = (98, 100, 105, 110, 115, 120, 125, 130, 140, 150, 160, 180, 200, 230, 260, 300)
-    filtered_gpus: tuple[float, ...] = (65, 70, 75, 80, 85, 90, 100, 110, 120, 140, 160, 200)
-    few_gpus: tuple[float, ...] = (18, 20, 22, 25, 28, 30, 35, 40, 45, 50, 55, 60, 70, 80, 100, 120)
-    philly_gpus: tuple[float, ...] = (100, 110, 120, 130, 140, 160, 180, 200, 240)
-    elsewhere_gpus: tuple[float, ...] = (100, 105, 110, 120, 130, 140, 160, 180, 200, 240)
-    online_gpus: tuple[float, ...] = (110, 130, 160, 200)
-    widths: tuple[int, ...] = (4, 6, 8, 10, 12, 14, 16, 20, 24, 32)
-    nodes: tuple[int, ...] = (24, 28, 32, 40, 48)
-    targets: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    learning_nodes: tuple[int, ...] = (24, 28, 32)
-    learning_targets: tuple[float, ...] = (0.5, 0.7, 0.9)
-    others: int = 4
-    variations: tuple[float, ...] = (1.0, 2.65, 5.0, 10.0, 20.0, 30.0)
-    seeds: tuple[int, ...] = (1, 2, 3)
     max_width: int = 64
-    searched: str = "pollux-nsga2"
     jobs: int | None = None
 
 
 #: Enough to see that everything runs.
-QUICK = Scope(
-    budgets_gpus=(4, 6, 10),
-    filtered_gpus=(3, 5, 8),
-    few_gpus=(5, 8, 14),
-    philly_gpus=(20, 30, 50),
-    elsewhere_gpus=(4, 6, 10),
-    online_gpus=(6,),
-    widths=(2, 4),
-    nodes=(2, 3),
-    targets=(0.5,),
-    learning_nodes=(2,),
-    learning_targets=(0.5,),
-    others=1,
-    variations=(1.0, 10.0),
-    seeds=(1,),
-    max_width=16,
-    searched="pollux-nsga2:4x4",
-    jobs=12,
-)
+QUICK = Scope(max_width=16, jobs=12)
 
 
 @dataclass
@@ -262,10 +215,6 @@ class Setting:
         """Return one of newTrace's five samples, each 48 h."""
         return self._cut(f"newtrace-{number}", f"sia/workloads/newtrace/workload-{number}.csv", 48.0)
 
-    def philly(self, number: int = 1) -> Trace:
-        """Return one of Philly's four samples, each 8 h."""
-        return self._cut(f"philly-{number}", f"sia/workloads/philly/workload-{number}.csv", 8.0)
-
     def filtertrace(self, number: int = 1) -> Trace:
         """Return filterTrace: the jobs of newTrace of three applications (section 6.3), or of another sample."""
         name = "filtertrace" if number == 1 else f"filtertrace-{number}"
@@ -285,8 +234,7 @@ class Setting:
         """Return what simulates a trace under a policy."""
         name = str(policy.path) if isinstance(policy, Planned) else policy
         known = {"workload": str(trace.path), "profiles": str(self.profiles), "gpu": GPU, "slowdown": self.slowdown}
-        kind = SearchedCell if name.startswith(POLLUX_NSGA2) else Cell
-        return kind.parse(known | {"policy": name} | parameters)
+        return Cell.parse(known | {"policy": name} | parameters)
 
     @property
     def _traces(self) -> Path:

@@ -1,9 +1,9 @@
-"""Completion times at equal GPU-hours, on curves with two points."""
+"""Completion times at equal GPU-hours, on curves with two points, and what is averaged over time."""
 
 from __future__ import annotations
 
 import pytest
-from paper.running import Curve, Point, compare, largest_factor
+from claims.boa_running import Curve, Point, average_efficiency, compare
 
 
 def make_curve(name: str, *points: tuple[float, float]) -> Curve:
@@ -32,8 +32,6 @@ def test_rivals_are_compared_at_their_own_hours() -> None:
     own = make_curve("own", (100.0, 400.0), (400.0, 100.0))
     rival = make_curve("rival", (50.0, 900.0), (200.0, 300.0), (400.0, 110.0))
     assert [factor for _, factor in compare(own, rival)] == pytest.approx([1.5, 1.1])
-    assert largest_factor(own, rival) == pytest.approx(1.5)
-    assert largest_factor(own, make_curve("cheap", (50.0, 900.0))) is None
     # Who gets 300 for 200 does not choose 800 for 300.
     worse = make_curve("rival", (200.0, 300.0), (300.0, 800.0))
     assert [factor for _, factor in compare(own, worse)] == pytest.approx([1.5])
@@ -42,3 +40,9 @@ def test_rivals_are_compared_at_their_own_hours() -> None:
 def test_the_nearest_point_is_nearest_as_a_factor() -> None:
     """To 200, 390 is nearer than 100: less than twice as many."""
     assert make_curve("own", (100.0, 400.0), (390.0, 100.0)).nearest(200.0).node_gpu_hours == 390.0
+
+
+def test_efficiency_is_averaged_over_time_and_over_hours() -> None:
+    """8 of 10 rented GPUs at 0.5 make 0.4, and 2 of 2 at 1 make 1: 0.7 over time, (4 + 2) of 12 by hours."""
+    over_time = {"efficiency": [0.5, 1.0, None], "gpus_used": [8, 2, 0], "gpus_rented": [10, 2, 0]}
+    assert average_efficiency({"over_time": over_time}) == pytest.approx((0.7, 0.5))

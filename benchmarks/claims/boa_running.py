@@ -1,4 +1,4 @@
-"""Running cells in pieces, so that a run can stop after a time; curves of what they reach; replays that are watched."""
+"""Running cells in pieces that are kept; curves of what they reach; their efficiency; replays that are watched."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from claims.boa_setting import Setting
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.jobs import Sight
@@ -17,13 +18,9 @@ from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import Cell, Checksums, run
 from optplan.progress import Event, Listener
-from paper.setting import Setting
 
 Decided = TypeVar("Decided")
 _Name = TypeVar("_Name")
-
-#: What a replay tells of a point.
-_MEASURES = ("gpu_hours", "node_gpu_hours", "mean_jct_s", "p95_jct_s", "most_gpus")
 
 
 @dataclass(frozen=True)
@@ -86,82 +83,62 @@ def compare(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_g
     return found
 
 
-def largest_factor(curve: Curve, rival: Curve) -> float | None:
-    """Return the largest of :func:`compare`; None without any."""
-    return max((factor for _, factor in compare(curve, rival)), default=None)
-
-
-#: Cells to each processor between two looks at the clock.
+#: Cells between two messages.
 _AT_ONCE = 2
 
 
 @dataclass
 class Runner:
-    """Runs cells that are not in the folder yet; none begins after ``limit_s``, nor of policies as in ``without``."""
+    """Runs cells that are not in the folder yet, one after the other."""
 
     setting: Setting
-    processes: int = 1
-    limit_s: float | None = None
-    without: Sequence[str] = ()
     on_event: Listener | None = None
-    #: What was run or read, by digest, and what was left.
+    #: What was run or read, by digest.
     done: dict[str, dict[str, Any]] = field(default_factory=dict)
-    left: int = 0
     _start: float = field(default_factory=time.perf_counter)
 
-    def is_over(self) -> bool:
-        """Whether no more cells are to be begun."""
-        return self.limit_s is not None and time.perf_counter() - self._start > self.limit_s
-
-    def run(self, what: str, cells: Mapping[_Name, Cell]) -> dict[_Name, dict[str, Any] | None]:
-        """Run cells, for a part of the page; return what came of each, None where it was not run."""
+    def run(self, what: str, cells: Mapping[_Name, Cell]) -> dict[_Name, dict[str, Any]]:
+        """Run cells, for a part of the page; return what came of each."""
         waiting = []
         for cell in cells.values():
             digest = cell.digest(self.setting.checksums)
             path = next(self.setting.cells_folder.glob(f"*-{digest[:12]}.json"), None)
             if path is not None:
                 self.done[digest] = read_data(path)
-            elif cell.policy.startswith(tuple(self.without)):
-                self.left += 1
             elif digest not in self.done:
                 waiting.append(cell)
-        while waiting and not self.is_over():
-            some, waiting = waiting[: _AT_ONCE * self.processes], waiting[_AT_ONCE * self.processes :]
-            for told in run(some, self.setting.cells_folder, self.processes):
+        while waiting:
+            some, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+            for told in run(some, self.setting.cells_folder, 1):
                 self.done[told["digest"]] = told
             if self.on_event is not None:
                 self.on_event(Event(f"{what}: {len(waiting)} cells to come", time.perf_counter() - self._start))
-        self.left += len(waiting)
-        return {name: self.done.get(cell.digest(self.setting.checksums)) for name, cell in cells.items()}
+        return {name: self.done[cell.digest(self.setting.checksums)] for name, cell in cells.items()}
 
 
-Curves = dict[str, Curve]
+def average_efficiency(cell: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the efficiency of rented GPUs, averaged over the time in which there are any, and over their GPU-hours.
 
-
-def gather(runner: Runner, what: str, groups: Mapping[str, Mapping[str, Cell]]) -> Curves:
-    """Run the cells of several policies and return the curves of those that have points, by what was set.
-
-    Cells that did not complete every job are left out.
+    It is the work on the fewest GPUs over the GPU-time rented.
     """
-    told = runner.run(what, {(name, label): cell for name, cells in groups.items() for label, cell in cells.items()})
-    points: dict[str, list[Point]] = {}
-    for (name, label), one in told.items():
-        if one is not None and one["completed"] == one["num_jobs"]:
-            points.setdefault(name, []).append(Point(label, *(one[measure] for measure in _MEASURES)))
-    return {name: Curve(name, own) for name, own in points.items()}
+    told = cell["over_time"]
+    rented, used = np.array(told["gpus_rented"]), np.array(told["gpus_used"])
+    work = np.array([each or 0.0 for each in told["efficiency"]]) * used
+    there = rented > 0
+    return float((work[there] / rented[there]).mean()), float(work[there].sum() / rented.sum())
 
 
 #: Raised whenever what is kept changes.
 _REVISION = 3
 
 
-def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True) -> dict[str, Any] | None:
-    """Replay a cell and watch it, unless nothing is to be begun; what was watched before is read.
+def watch(cell: Cell, folder: Path, checksums: Checksums) -> dict[str, Any]:
+    """Replay a cell and watch it; what was watched before is read.
 
     Returns ``decisions``, ``decision_mean_s`` and ``decision_most_s`` (processor time).
     """
     path = folder / f"watched-{_REVISION}-{cell.digest(checksums)[:16]}.json"
-    return keep(path, lambda: _watch(cell)) if begin or path.is_file() else None
+    return keep(path, lambda: _watch(cell))
 
 
 def keep(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
