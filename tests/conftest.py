@@ -260,20 +260,24 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
         raise pytest.UsageError(message)
 
 
+@cache
+def _is_under(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether a file is one of those that are listed, or lies in a folder of theirs."""
+    return any(str(each) in names for each in (path.relative_to(TESTS), *path.relative_to(TESTS).parents))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read no slow module where none is wanted: that takes longer than the quick tests."""
-    is_slow = any(collection_path.is_relative_to(TESTS / path) for path in SLOW)
-    return True if is_slow and "not slow" in config.option.markexpr else None
+    wanted = "not slow" not in config.option.markexpr or not collection_path.is_relative_to(TESTS)
+    return None if wanted or not _is_under(collection_path, SLOW) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the modules that are listed above, and those that share a daemon: one process runs them all."""
-    for mark, paths in (("slow", SLOW), ("golden", GOLDEN)):
-        named = tuple(TESTS / path for path in paths)
-        for item in items:
-            if any(item.path.is_relative_to(path) for path in named):
-                item.add_marker(mark)
     for item in items:
+        for mark, names in (("slow", SLOW), ("golden", GOLDEN)):
+            if _is_under(item.path, names):  # once for each module: there are thousands of tests
+                item.add_marker(mark)
         if "slurm" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("slurm"))
 

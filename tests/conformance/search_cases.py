@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,7 @@ def seer_cases() -> Iterator[Case]:
     yield Case("one-trial", example.replace(deadline_min=1.0, budget="1.9gpu-min"), 1.0)
     for name, changes in BRACKETED.items():
         instance = example.replace(**changes)
-        yield Case(name, instance, _judge_every_choice(instance))
+        yield Case(name, instance, partial(_judge_every_choice, instance))
     yield Case("deadline-infeasible", example.replace(deadline_min=0.9), None)
     yield Case("budget-infeasible", example.replace(budget="0.9gpu-min"), None)
     yield Case("money-infeasible", example.replace(budget="0.05usd", price_usd_per_gpu_hour=3.6), None)

@@ -133,10 +133,17 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture(scope="session")
-def visit(browser: Browser) -> Visitor:
-    """Return a function that opens a page: its source, a folder for it, the width of the window."""
-    return functools.partial(_open_page, browser)
+@pytest.fixture(scope="module")
+def visit(browser: Browser) -> Iterator[Visitor]:
+    """Return a function that opens a page: its source, a folder for it, the width of the window.
+
+    The pages of a module are closed after it: a hundred open ones take gigabytes.
+    """
+    before = set(browser.contexts)
+    yield functools.partial(_open_page, browser)
+    for context in browser.contexts:
+        if context not in before:
+            context.close()
 
 
 def _open_page(

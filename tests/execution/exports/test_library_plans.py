@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,25 @@ def _check_export(plan: Plan, target: str) -> None:
     assert plan.plan_id in files["export.json"]
     for path, text in files.items():
         if path.endswith((".sh", ".sbatch")) and not path.startswith("steps/"):
-            subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+            _check_script(text)
         if path.endswith(".yaml"):
             for document in yaml.safe_load_all(text):
                 _check_manifest(document)
+
+
+@cache
+def _check_script(text: str) -> None:
+    """Have the shell read a script; most are the same for every plan, and each is read once."""
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+
+@cache
+def _load_schema(kind: str) -> jsonschema.protocols.Validator:
+    """Return what checks manifests of a kind, by a schema that is itself checked here, once."""
+    schema = json.loads((_SCHEMAS / f"{kind.lower()}.json").read_text(encoding="utf-8"))
+    checker = jsonschema.validators.validator_for(schema)
+    checker.check_schema(schema)
+    return checker(schema)
 
 
 def _check_manifest(manifest: Mapping[str, Any]) -> None:
@@ -77,7 +93,7 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
     if kind == "Job":
         kubernetes_validate.validate(manifest, "1.37", strict=True)
     elif kind in {"JobSet", "TrainJob"}:
-        jsonschema.validate(manifest, json.loads((_SCHEMAS / f"{kind.lower()}.json").read_text(encoding="utf-8")))
+        _load_schema(kind).validate(manifest)
         for group in manifest["spec"].get("replicatedJobs", []):
             job = {
                 "apiVersion": "batch/v1",

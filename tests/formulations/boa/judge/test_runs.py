@@ -12,23 +12,22 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from optplan.contracts import BoundProof, PathCosts, Status, TreeCertificate
+from optplan.contracts import BoundProof, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import state_linked, state_runs
 from optplan.formulations.boa.exact.trees import write_runs
-from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
-from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import closing, linked_dual
 from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solving import solve
 from optplan.verification import verify
+
+from .every_plan import draw_budget_use, useful_plans
 
 
 def draw_instance(seed: int) -> BoaInstance:
@@ -60,8 +59,8 @@ def draw_instance(seed: int) -> BoaInstance:
             gpu_types[gpu_type]["quota_gpus"] = float(rng.uniform(0.2, 3.0))
     data = {"formulation": "boa", "classes": classes, "gpu_types": gpu_types, "policy": "pure"}
     data["problem"] = str(rng.choice(["whole", "rescaling"]))
-    plans = every_plan(BoaInstance.parse(data | {"budget": "1usd/hour"}))
-    return BoaInstance.parse(data | {"budget": f"{float(rng.choice(plans[:, 1])) * rng.uniform(0.9, 1.4)!r}usd/hour"})
+    used = draw_budget_use(BoaInstance.parse(data | {"budget": "1usd/hour"}), rng)
+    return BoaInstance.parse(data | {"budget": f"{used * rng.uniform(0.9, 1.4)!r}usd/hour"})
 
 
 def at_fifty_dollars() -> BoaInstance:
@@ -71,24 +70,9 @@ def at_fifty_dollars() -> BoaInstance:
     return instance.replace(budget="50usd/hour")
 
 
-def every_plan(instance: BoaInstance) -> FloatArray:
-    """List value and consumptions (N, 1 + L) of every pure plan."""
-    total = np.zeros((1, 1 + len(instance.limit_names)))
-    for costs in path_costs(instance):
-        total = (total[:, None] + every_path(costs)[None]).reshape(-1, total.shape[1])
-    return total
-
-
-def every_path(costs: PathCosts) -> FloatArray:
-    """List value and consumptions of every path of a class."""
-    epochs, nodes = costs.run_value.shape
-    totals = [path_totals(costs, np.array(columns)) for columns in itertools.product(range(nodes), repeat=epochs)]
-    return np.array([[value, *used] for value, used in totals])
-
-
 def best_of(instance: BoaInstance) -> float:
     """Return the least value of a plan within the limits; infinity when there is none."""
-    plans = every_plan(instance)
+    plans = useful_plans(instance)
     within = (plans[:, 1:] <= np.array(list(instance.limits.values())) * (1 + 1e-9)).all(axis=1)
     return float(plans[within, 0].min(initial=np.inf))
 
@@ -295,7 +279,7 @@ def test_what_a_limit_has_to_be_is_proven_and_no_more() -> None:
         if result is None or result.infeasibility is None:
             continue
         assert verify(instance, result).ok, seed
-        plans, names = every_plan(instance)[:, 1:], list(instance.limits)
+        plans, names = useful_plans(instance)[:, 1:], list(instance.limits)
         amounts = np.array(list(instance.limits.values()))
         for change in result.infeasibility.relaxations:
             tree = change.certificate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,17 @@ import pytest
 import yaml
 from pydantic import JsonValue
 
-from optplan.contracts import BoundProof, PathCosts, SolveRequest, Status, TreeCertificate
+from optplan.contracts import BoundProof, SolveRequest, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
-from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import path_totals
 from optplan.solving import solve
 from optplan.verification import verify
+
+from .every_plan import draw_budget_use, useful_plans
 
 CASES = Path(__file__).parents[3] / "cases"
 
@@ -47,35 +45,15 @@ def draw_instance(seed: int, problem: str = "rescaling", names: str = "abc") -> 
         }
     gpu_types = {t: {"price_usd_per_hour": float(rng.uniform(0.5, 4.0))} for t in types}
     data = {"formulation": "boa", "classes": classes, "gpu_types": gpu_types, "problem": problem}
-    plans = every_plan(BoaInstance.parse(data | {"budget": "1usd/hour"}))
-    budget = float(rng.choice(plans[:, 1])) * rng.uniform(0.7, 1.2)
+    budget = draw_budget_use(BoaInstance.parse(data | {"budget": "1usd/hour"}), rng) * rng.uniform(0.7, 1.2)
     for gpu_type in types[:-1]:
         gpu_types[gpu_type]["quota_gpus"] = float(rng.uniform(0.1, 2.0))
     return BoaInstance.parse(data | {"budget": f"{budget!r}usd/hour"})
 
 
-def every_plan(instance: BoaInstance) -> FloatArray:
-    """List value and consumptions (N, 1 + L) of every pure plan."""
-    per_class = [every_path(costs) for costs in path_costs(instance)]
-    total = per_class[0]
-    for sums in per_class[1:]:
-        total = (total[:, None] + sums[None]).reshape(-1, total.shape[1])
-    return total
-
-
-def every_path(costs: PathCosts) -> FloatArray:
-    """List value and consumptions of every path of a class."""
-    epochs, nodes = costs.run_value.shape
-    sums = []
-    for columns in itertools.product(range(nodes), repeat=epochs):
-        value, used = path_totals(costs, np.array(columns))
-        sums.append([value, *used])
-    return np.array(sums)
-
-
 def best_of(instance: BoaInstance) -> float:
     """Return the least value of a plan within the limits; infinity when there is none."""
-    plans = every_plan(instance)
+    plans = useful_plans(instance)
     within = (plans[:, 1:] <= np.array(list(instance.limits.values()))).all(axis=1)
     return float(plans[within, 0].min(initial=np.inf))
 
@@ -104,7 +82,7 @@ def test_infeasibility_found_by_a_search_is_proven() -> None:
         for relaxation in result.infeasibility.relaxations:
             names = list(instance.limits)
             column = names.index(relaxation.limit)
-            plans = every_plan(instance)
+            plans = useful_plans(instance)
             others = np.array([instance.limits[name] for name in names if name != relaxation.limit])
             kept = (np.delete(plans[:, 1:], column, axis=1) <= others * (1 + 1e-9)).all(axis=1)
             if result.infeasibility.certificate is not None:
