@@ -18,7 +18,7 @@ FORMULATION = Formulation(
     describe=f"{_HERE}.exact:describe",
     build_plan=f"{_HERE}.planning:build_plan",
     state_model=f"{_HERE}.models:state_model",
-    build_pareto=f"{_HERE}.exact:build_pareto",
+    build_pareto=f"{_HERE}.study:build_pareto",
     solvers=(
         SolverEntry(
             "choices",

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.answer import Answer, SolveRequest, Status, Termination
-from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation
 from optplan.contracts.parts import Description
 from optplan.contracts.proofs import BoundProof, TreeCertificate
@@ -17,27 +16,6 @@ from optplan.formulations.throughputs.data import Setup, ThroughputsInstance, Th
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import SECONDS_PER_HOUR
-
-
-def build_pareto(instance: ThroughputsInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between time and cost; limits are ignored, the objective says which is which."""
-    goal, (limit, unit) = goal_of(instance), instance.traded_limit(request.limit)
-    choices, points = list_choices(instance), []
-    used, reached = choices.used[limit], choices.used[goal]
-    left = choices.keep({})
-    while (best := choices.find_least(limit, left)) is not None:
-        points.append(
-            ParetoPoint(
-                limit=float(used[best]),
-                objective=float(reached[best]),
-                bound=float(reached[best]),
-                measures={"time_s": float(choices.used[DEADLINE][best]), "cost_usd": float(choices.used[BUDGET][best])},
-                solution=choices.solution(best),
-            )
-        )
-        left &= reached < reached[best] * (1.0 - SAME)
-    return ParetoFrontier.of(instance, (limit, unit), points, exact=True, seconds=request.stopwatch.elapsed_s)
-
 
 #: As the judge reads certificates.
 _RULE = "throughputs-enumeration"
