@@ -125,6 +125,15 @@ def test_the_command_lists_them(run: Runner) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_where_only_commitments_keep_the_budget_that_is_said(run: Runner) -> None:
+    """Jobs need 6 GPUs, which at half the price are within the bill of 5."""
+    asked = ("--by", "commitments", "--budget", "5gpu", "--set", TERM.replace("t4", "v100"))
+    shown = run("frontier", "boa-two-classes", *asked)
+    assert shown.code == 0
+    assert "with widths, whole budget" in shown.out
+    assert "Without commitments no plan was found whose bill keeps the budget." in shown.out
+
+
 def test_a_log_is_enough(run: Runner) -> None:
     """Classes, law and jobs come of one log; a budget that no plan keeps is infeasible, with the least one."""
     log = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")

@@ -48,4 +48,5 @@ def compare_bills(
     with Progress("committing"):
         found = compare_commitments(instance, trace, time_limit_s=time_limit)
     data = [each.to_json_data() for each in found]
-    return outputs.deliver(data, lambda: [bills_table(instance, found)])
+    alone = [] if len(found) > 1 else ["", "Without commitments no plan was found whose bill keeps the budget."]
+    return outputs.deliver(data, lambda: [bills_table(instance, found), *alone])

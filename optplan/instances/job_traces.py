@@ -24,6 +24,8 @@ from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of numbers that are read of a jobs table.
 _NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "completed", "size_gpu_hours")
+#: The largest of these: seconds until the year 5138.
+_LARGEST = 1e11
 #: What stands for whether a run was completed.
 _TRUTHS = {"true": 1.0, "false": 0.0}
 #: Most jobs that are drawn.
@@ -218,13 +220,13 @@ def read_trace(path: Path | str, instance: BoaInstance) -> JobTrace:
 
 
 def _read_number(path: Path, line: int, column: str, text: str) -> float:
-    """Read a number of at least zero; NaN where there is none."""
+    """Read a number; NaN where there is none."""
     try:
         number = _TRUTHS[text] if text in _TRUTHS else float(text) if text else math.nan
     except ValueError:
         number = -1.0
-    if number < 0.0 or math.isinf(number):
-        problem = f"{column} is {show_value(text)}; a number of at least 0 is needed, or nothing"
+    if not (0.0 <= number <= _LARGEST or math.isnan(number)):
+        problem = f"{column} is {show_value(text)}; a number from 0 to {_LARGEST:g} is needed, or nothing"
         raise DataError(f"{path}:{line}", problem, "correct the row")
     return number
 

@@ -16,7 +16,10 @@ from optplan.lab.cluster.policies.boa import follow_plan
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import World
-from optplan.units import SECONDS_PER_HOUR
+from optplan.units import SECONDS_PER_HOUR, format_duration
+
+#: The longest job that is simulated, in seconds: policies that look again and again do so for all of that time.
+_LONGEST_S = 10 * 365.25 * 86_400.0
 
 
 def tabulate_class(instance: BoaInstance, name: str, gpu_type: str) -> TabledApplication:
@@ -44,6 +47,14 @@ def make_jobs(instance: BoaInstance, trace: JobTrace, gpu_type: str | None = Non
     if instance.whole_nodes:
         warnings.warn("whole_nodes: in a simulation jobs share nodes", DataWarning, stacklevel=2)
     truths = [tabulate_class(instance, name, gpu_type) for name in trace.classes]
+    fastest_s = [min((float(times_s.sum()) for times_s in each.epoch_s.values()), default=0.0) for each in truths]
+    longest_s = trace.size * np.array(fastest_s)[trace.class_index]
+    if longest_s.max() > _LONGEST_S:
+        which = int(longest_s.argmax())
+        problem = f"takes {format_duration(float(longest_s[which]))} even on the fastest width"
+        raise DataError(
+            f"jobs.{trace.ids[which]}", problem, "correct its size; ten years are the most that is simulated"
+        )
     weights = [instance.classes[name].weight for name in trace.classes]
     asked = np.where(trace.gpus >= 1.0, trace.gpus, 0.0).astype(np.int64)  # NaN where nobody says it
     columns = (trace.ids, trace.class_index, trace.arrive_s, trace.size, asked)

@@ -30,10 +30,7 @@ def say_range(instance: BoaInstance, result: Result[Solution]) -> str:
     widths = _list_widths(instance, result, result.range)
     more = len(widths) - _NAMED
     named = widths[:_NAMED] + ([f"{more} more {'classes' if more > 1 else 'class'}"] if more > 0 else [])
-    errors = logged_errors(instance).values()
-    kinds = [f"{kind}s" for kind in ("size", "arrival") if any(kind in each for each in errors)]
-    beside = f" Errors of {join_words(kinds)} come on top (optplan explain --wrong log)." if kinds else ""
-    return f" Within the errors of speedups: {'; '.join([ends, *named])}.{beside}"
+    return f" Within the errors of speedups: {'; '.join([ends, *named])}."
 
 
 def say_own(instance: BoaInstance, result: Result[Solution]) -> str:
@@ -46,7 +43,12 @@ def say_own(instance: BoaInstance, result: Result[Solution]) -> str:
     of = format_used(instance, instance.limits[BUDGET])
     said = f" This very plan takes {times} then, and uses {uses} of a budget of {of}"
     over = [name_limit(name) for name, limit in instance.limits.items() if second[name] > limit * (1.0 + ROUNDING)]
-    return f"{said}: it exceeds the {join_words(over)} where speedups are worse than stated." if over else f"{said}."
+    if over:
+        said += f": it exceeds the {join_words(over)} where speedups are worse than stated"
+    errors = logged_errors(instance).values()
+    kinds = [f"{kind}s" for kind in ("size", "arrival") if any(kind in each for each in errors)]
+    beside = f" Errors of {join_words(kinds)} come on top (optplan explain --wrong log)." if kinds else ""
+    return f"{said}.{beside}"
 
 
 def make_measurement_card(instance: BoaInstance, result: Result[Solution]) -> list[Card]:

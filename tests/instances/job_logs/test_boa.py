@@ -62,8 +62,8 @@ def test_a_fitted_law_goes_to_twice_the_widest_that_ran() -> None:
     """Class a ran on 1, 2 and 4 GPUs, b on 64: a has up to 8, and 64 where the user says it or its law is assumed."""
     ran = [_job(n, 8.0 * (0.1 + 0.9 / gpus) * (1.0 + 0.1 * (n % 2)), gpus) for n in range(4) for gpus in (1, 2, 4)]
     classes = {"a": ran, "b": [_job(n, gpus=64) for n in range(3)]}
-    for more, stated, most in (({}, {"b": "linear"}, 8), ({"max_width": 64}, {}, 64), ({}, {"a": "linear"}, 64)):
-        built = _build(classes, assumed=stated, **more)
+    for given, stated, most in ((None, {"b": "linear"}, 8), (64, {}, 64), (None, {"a": "linear"}, 64)):
+        built = _build(classes, assumed=stated, max_width=given)
         assert built.classes["a"].widths == Widths(max=most)
 
 

@@ -219,7 +219,7 @@ def test_wrong_jobs() -> None:
         replay([job(at_s=-1.0)], hold_one_width(1), gpus_per_node=4)
     with pytest.raises(DataError, match="two jobs"):
         replay([job(), job(at_s=3.0)], hold_one_width(1), gpus_per_node=4)
-    with pytest.raises(UsageError, match="at least one node"):
+    with pytest.raises(UsageError, match="from 1 to 1,000,000 are allowed"):
         Nodes(4, 0)
 
 

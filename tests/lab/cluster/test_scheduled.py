@@ -83,5 +83,8 @@ def test_policies_are_named_after_an_order_and_a_plan(plan: BoaPlan, tmp_path: P
     assert isinstance(make_policy(f"autoscaled:{path}"), Autoscaled)
     with pytest.raises(DataError, match=r"^typo: no such file"):
         make_policy("autoscaled:typo")
-    with pytest.raises(UsageError, match=r"^policy: got 'autoscaled:'; did you mean"):
+    with pytest.raises(
+        UsageError,
+        match=r"^policy: got 'autoscaled:'; give the file of a BOA plan or the name of a policy; did you mean",
+    ):
         make_policy("autoscaled:")

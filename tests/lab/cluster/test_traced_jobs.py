@@ -233,3 +233,10 @@ def test_a_drawn_trace_has_the_mean_of_the_plan() -> None:
     ]
     mean_s = sum(share * jct_s for share, jct_s in parts) / instance.total_weighted_rate_per_hour
     assert mean_s == pytest.approx(result.objective, rel=1e-9)
+
+
+def test_a_job_of_ten_years_is_refused() -> None:
+    """Of class b an hour and a quarter is the least at its mean size: a size of 1e5 is fourteen years."""
+    problem = r"^jobs.job-001: takes 5208 d 08 h even on the fastest width; correct its size; ten years"
+    with pytest.raises(DataError, match=problem):
+        simulate_trace(_instance(), _trace(("a", 0.0, 1.0), ("b", 0.0, 1e5)), "equal-share", nodes=1)

@@ -50,7 +50,7 @@ def test_first_words_are_a_range() -> None:
     means = dict.fromkeys(("span_hours", "size_spread", "gpus", "run_s", "gpu_hours"), 1.0)
     logged = counts | means | {"rate_low_per_hour": 0.1, "rate_high_per_hour": 2.0}
     same = instance.replace(classes={"job": instance.classes["job"].replace(logged=logged)})
-    assert say_range(same, result).endswith(" Errors of sizes and arrivals come on top (optplan explain --wrong log).")
+    assert say_own(same, result).endswith(" Errors of sizes and arrivals come on top (optplan explain --wrong log).")
     assert say_own(instance, result) == (
         " This very plan takes 30 min 00 s to 46 min 53 s then, and uses 1 to 1.56 of a budget of 1.3: it exceeds the "
         "budget where speedups are worse than stated."

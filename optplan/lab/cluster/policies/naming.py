@@ -92,12 +92,8 @@ def make_policy(
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
         *(f"{knower}:instance.json" for knower in KNOWERS),
     ]
-    hint = nearest_name_hint(text, known)
-    raise UsageError(
-        f"policy: got {text!r}; {hint} Or give the file of a BOA plan"
-        if hint.endswith("?")
-        else f"policy: got {text!r}; {hint}, or give the file of a BOA plan"
-    )
+    fix = f"give the file of a BOA plan or the name of a policy; {nearest_name_hint(text, known)}"
+    raise UsageError(f"policy: got {text!r}; {fix}")
 
 
 def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
