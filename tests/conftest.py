@@ -152,6 +152,7 @@ SLOW = (
     "reporting/test_job_use.py",
     "reporting/test_layout.py",
     "reporting/test_trajectory.py",
+    "reporting/test_trying.py",
     "solvers/paths/held/test_held.py",
     "solvers/paths/switching",
     "solvers/paths/test_choices.py",
