@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from optplan.errors import MeasurementError
+
 _LOCAL, _PORT = "127.0.0.1", 29771
 _DEVICE, _SUBNET = "cable", "10.77.0"
 _BURST = "256kb"
@@ -52,7 +54,13 @@ def _ip(*words: str) -> None:
 
 
 def run_ranks(where: Sequence[str], module: str, words: Sequence[str], timeout_s: float) -> str:
-    """Run ``python -m MODULE RANK WORDS...`` of one thread on a node for each rank; return what rank 0 prints."""
+    """Run ``python -m MODULE RANK WORDS...`` of one thread on a node for each rank; return what rank 0 prints.
+
+    Raises
+    ------
+    MeasurementError
+        When a rank fails, or time is up.
+    """
     apart = len(set(where)) > 1
     environment = {
         **os.environ,
@@ -69,8 +77,15 @@ def run_ranks(where: Sequence[str], module: str, words: Sequence[str], timeout_s
         ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     try:
         told, *_ = [rank.communicate(timeout=timeout_s)[0] for rank in ranks]
+    except subprocess.TimeoutExpired:
+        message = f"{len(ranks)} ranks of {module} took more than {timeout_s:g} s; run it on a machine that does less"
+        raise MeasurementError(message) from None
     finally:
         for rank in ranks:
             rank.kill()
             rank.wait()
+    failed = [number for number, rank in enumerate(ranks) if rank.returncode]
+    if failed:
+        message = f"rank {failed[0]} of {module} ended with {ranks[failed[0]].returncode}; it says above why"
+        raise MeasurementError(message)
     return told

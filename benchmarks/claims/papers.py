@@ -15,6 +15,7 @@ from typing import Any
 from suites.sweeps import describe_machine
 
 from claims.record import Paper, Part, Rows, Scope
+from optplan.errors import MeasurementError
 from optplan.instances.files import format_json, write_text
 
 #: In the order of the index; each is a module here, and ``measure_NAME`` measures for it.
@@ -62,7 +63,11 @@ def measure(
             say(f"{name}: {key} is left out: the public data has no {lacking[0]}; give its folder with --data")
             continue
         before = _processor_seconds()
-        rows = part.measure(scope)
+        try:
+            rows = part.measure(scope)
+        except MeasurementError as error:
+            say(f"{name}: {key} is left out: {error}")
+            continue
         if rows is None:
             say(f"{name}: {key} is left out: it needs {part.needs}")
             continue

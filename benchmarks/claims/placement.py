@@ -24,7 +24,7 @@ RATE = "1gbit"
 #: With little and with much to exchange for what they compute.
 NETWORKS = ("convnet", "wide")
 _BATCH, _ITERATIONS, _WARM_UP, _ROUNDS = 64, 20, 4, 2
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 500.0
 
 
 def measure_placement(scope: Scope) -> dict[str, Any] | None:

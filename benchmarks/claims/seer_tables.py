@@ -242,7 +242,7 @@ def list_figure4_claims(rows: Rows) -> Iterator[Claim]:
     told = {setting: row["gain"] for setting, row in gains.items() if row is not None}
     small, asha = gains["8x30"], printed_of(rows, "digits-cnn", "8x30", "asha")
     if small is not None and asha is not None:
-        yield _judge_small(small, asha)
+        yield judge_small(small, asha)
     for says, large, little in (
         ("SEER gains most over HyperSched where the deadline is short", "16x15", "16x60"),
         ("SEER gains most over HyperSched where the budget is large", "32x30", "8x30"),
@@ -253,7 +253,7 @@ def list_figure4_claims(rows: Rows) -> Iterator[Claim]:
         yield Claim("6.5", says, "", here, judge_all(which), why, SEARCHES)
 
 
-def _judge_small(small: Mapping[str, float], asha: Mapping[str, float]) -> Claim:
+def judge_small(small: Mapping[str, float], asha: Mapping[str, float]) -> Claim:
     """Judge that HyperSched is above SEER, seed by seed, and above ASHA at the smallest budget of figure 4b."""
     ahead = small["accuracy"] - asha["accuracy"], math.hypot(small["error"], asha["error"])
     pairs = (-small["gain"], small["gain_error"]), ahead

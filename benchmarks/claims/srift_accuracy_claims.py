@@ -152,7 +152,8 @@ def _say_shaped(rows: Rows) -> str:
         "Two small networks at batches of 4 and 16 a rank, DistributedDataParallel over gloo; each rank has one thread "
         f"and a network namespace of its own that sends at most {rows[SHAPED]['link']}; all share two cores, which did "
         f"other work at the time (load {least:g} to {most:g}), and profile, probe and train at once; medians of 8 "
-        "iterations. The paper has a GPU for each rank and EC2's network"
+        "iterations, which the exchange decides on links as slow as these. The paper has a GPU for each rank and EC2's "
+        "network"
     )
 
 

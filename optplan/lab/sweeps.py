@@ -24,7 +24,7 @@ from optplan.instances.job_traces import JobTrace, draw_trace, read_trace
 from optplan.instances.library import names
 from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.bounding import tell_least
-from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Spread
+from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path, tell_arrivals
 from optplan.lab.cluster.policies.pollux import Knowledge
@@ -116,13 +116,9 @@ class Cell(FrozenModel):
             jobs, gpus_per_node = make_profiled_jobs(workload, self.profiles, self.gpu or _GPU, **how)
         return jobs, gpus_per_node, (start_s or 0.0) if self.node_start_s is None else self.node_start_s
 
-    def make_policy(self) -> SchedulingPolicy:
-        """Make the policy anew."""
-        return make_policy(self.policy, target=self.target, knowledge=self.knowledge)
-
     def run(self) -> tuple[Outcome, dict[str, Any]]:
         """Simulate it; return what came of it, and the same as ``optplan simulate cluster --json`` writes it."""
-        policy = self.make_policy()
+        policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
         jobs, gpus_per_node, start_s = self.make_jobs()
         outcome = replay(
             jobs,

@@ -10,7 +10,7 @@ from claims.papers import CACHE, NAMES, load, measure, read_kept
 from claims.record import Claim, Paper, Part, Scope, Verdict, judge_all, judge_at_least, judge_near
 from claims.tables import MARKS, fill_readme, list_pages, list_pages_of, tabulate_claims
 
-from optplan.errors import UsageError
+from optplan.errors import MeasurementError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIM = Claim("table 9", "half the cost", "2 times", "1.9 times", Verdict.HOLDS, "Near.", "as there")
@@ -111,10 +111,14 @@ def test_only_what_is_missing_is_measured(tmp_path: Path, monkeypatch: pytest.Mo
         calls.append("quick" if scope.quick else "whole")
         return [1, 2]
 
+    def fail(_: Scope) -> None:
+        raise MeasurementError("too slow")
+
     parts = {
         "one": Part(take, seed=3, data=("file.txt",)),
         "two": Part(take, data=("absent.txt",)),
         "three": Part(lambda _: None, needs="a GPU"),
+        "four": Part(fail),
     }
     monkeypatch.setattr("claims.papers.parts_of", lambda _: parts)
     (tmp_path / "file.txt").write_text("data", encoding="utf-8")
@@ -125,6 +129,7 @@ def test_only_what_is_missing_is_measured(tmp_path: Path, monkeypatch: pytest.Mo
     assert (kept["one"]["rows"], kept["one"]["seed"], list(kept["one"]["data"])) == ([1, 2], 3, ["file.txt"])
     assert any("absent.txt; give its folder with --data" in text for text in said)
     assert any("three is left out: it needs a GPU" in text for text in said)
+    assert any("four is left out: too slow" in text for text in said)
     measure("srift", Scope(tmp_path), tmp_path, again=["one"], say=said.append)
     assert calls == ["whole", "whole"]
 

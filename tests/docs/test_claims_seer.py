@@ -7,8 +7,9 @@ import json
 
 import numpy as np
 import pytest
+from claims.record import Verdict
 from claims.seer_choice import shortfalls
-from claims.seer_tables import above, join, level
+from claims.seer_tables import above, join, judge_small, level
 from claims.seer_tasks import (
     ALIKE,
     FOLDER,
@@ -65,3 +66,20 @@ def test_gains_and_shortfalls_by_hand() -> None:
     told = shortfalls(rows)
     assert [points for *_, points in told["informed"]] == [pytest.approx(1.0)]
     assert [points for *_, points in told["2 epochs"]] == [pytest.approx(10.0)]
+
+
+@pytest.mark.parametrize(
+    ("gain", "asha", "verdict"),
+    [
+        (-0.03, 0.90, Verdict.HOLDS),
+        (-0.03, 0.945, Verdict.IN_PART),
+        (0.0, 0.95, Verdict.IN_PART),
+        (0.03, 0.95, Verdict.NOT),
+    ],
+)
+def test_hypersched_is_above_both_of_its_rivals_or_not(gain: float, asha: float, verdict: Verdict) -> None:
+    """0.95 with an error of 0.003: 0.90 ± 0.004 is 10 errors of 0.005 below it, 0.945 one; SEER's gain has 0.01."""
+    small = {"accuracy": 0.95, "error": 0.003, "gain": gain, "gain_error": 0.01}
+    claim = judge_small(small, {"accuracy": asha, "error": 0.004})
+    assert claim.verdict is verdict
+    assert f"{-gain:+.3f} ± 0.010 over SEER" in claim.here
