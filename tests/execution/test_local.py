@@ -241,7 +241,7 @@ def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 
-    outcome = run_here(plan, out, space=[each | {"wait_s": 0.1} for each in RATES], listener=listen)
+    outcome = run_here(plan, out, space=[each | {"wait_s": 0.1, "waits": 10} for each in RATES], listener=listen)
     assert len(killed) == 2
     assert outcome.winner is not None
     assert (outcome.code, outcome.failed, outcome.winner.trial) == (0, {}, FAST)

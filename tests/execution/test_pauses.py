@@ -38,7 +38,8 @@ pytestmark = pytest.mark.usefixtures("processes")
 FOLDER = Path(__file__).parent / "trainables"
 QUADRATIC = f"{FOLDER / 'quadratic.py'}:Quadratic"
 FORKING = f"{sys.executable} {FOLDER / 'forking.py'}"
-RATES = [{"rate": rate, "wait_s": 0.1} for rate in (0.01, 0.3, 0.1, 0.02)]
+#: What happens to a run happens in the ten iterations of its first stage; the thirty of the second wait for nothing.
+RATES = [{"rate": rate, "wait_s": 0.1, "waits": 10} for rate in (0.01, 0.3, 0.1, 0.02)]
 FAST = "b1-s1-trials-0002"
 
 

@@ -95,7 +95,7 @@ def test_an_attempt_begins_when_the_one_before_it_has_ended(
         if type(record).__name__ == "OperationFailed":
             beside.append([pid for pid in hit if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"])
 
-    space = [{"rate": rate, "seen": str(processes.seen), "wait_s": 0.05} for rate in RATES]
+    space = [{"rate": rate, "seen": str(processes.seen), "wait_s": 0.05, "waits": 10} for rate in RATES]
     given: dict[str, Any] = {"space": space, "executor": "local", "command": FORKING, "out": out}
     outcome = run(plan_of("rubberband-two-stages"), listener=listen, **given, replan_above=None)
     assert hit
@@ -295,7 +295,7 @@ def test_a_copy_of_a_run_neither_adopts_nor_ends_its_processes(
 ) -> None:
     """A driver is killed, its folder copied and resumed: the copy ends by itself, and so does the original after it."""
     out, copy = tmp_path / "run", tmp_path / "copy"
-    space = [{"rate": rate, "wait_s": 0.1} for rate in RATES]
+    space = [{"rate": rate, "wait_s": 0.1, "waits": 10} for rate in RATES]
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
         if type(record).__name__ == "Progressed":

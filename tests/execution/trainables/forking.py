@@ -48,7 +48,8 @@ def main() -> int:
             file.write("no JSON\n" if done == config.get("garble_at") else "")
         while done == config.get("hang_at"):
             time.sleep(1.0)
-        time.sleep(config.get("wait_s", 0.0))
+        if done <= config.get("waits", done):
+            time.sleep(config.get("wait_s", 0.0))
     (Path(os.environ["OPTPLAN_SAVE"]) / "x.json").write_text(json.dumps(x), encoding="utf-8")
     return 0
 

@@ -18,7 +18,10 @@ def descend(x: float, rate: float) -> float:
 
 
 class Quadratic:
-    """Starts at 0; its loss is (x - 3)^2. Crashes, shows nothing or waits where it is told to."""
+    """Starts at 0; its loss is (x - 3)^2. Crashes, shows nothing or waits where it is told to.
+
+    ``wait_s`` is of each iteration, or of the first ``waits`` of them: what is to happen to a run happens then.
+    """
 
     def setup(self, config: Mapping[str, Any]) -> None:
         """Take the rate, and what is to go wrong."""
@@ -30,7 +33,8 @@ class Quadratic:
         """Descend once."""
         self.x = descend(self.x, self.config.get("rate", 0.1))
         self.done += 1
-        time.sleep(self.config.get("wait_s", 0.0))
+        if self.done <= self.config.get("waits", self.done):
+            time.sleep(self.config.get("wait_s", 0.0))
         if self.done == self.config.get("crash_at"):
             sys.stdout.write("about to crash\n")
             raise RuntimeError("the loss exploded")
