@@ -52,6 +52,8 @@ class Reporter(Witness):
     def see(self, record: Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
         match record:
+            case EpochDone():  # what comes most
+                self._see_epoch(record)
             case NodeWanted():
                 self._types[record.node] = record.resource
             case NodeChanged():
@@ -61,8 +63,6 @@ class Reporter(Witness):
                 self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
             case OperationWanted():
                 self._wanted[record.operation] = record
-            case EpochDone():
-                self._see_epoch(record)
             case OperationEnded():
                 wanted = self._leave(record)
                 if record.iterations >= self._jobs[wanted.trial][0]:
@@ -137,7 +137,8 @@ class Learner(Reporter):
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen, and let it decide whether it is time."""
-        self._calculator.take(self.take_events(), now_s)
+        if events := self.take_events():
+            self._calculator.take(events, now_s)
         made = self._calculator.consider(now_s)
         if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import example, given, settings
@@ -114,10 +115,10 @@ def test_what_cannot_have_moved_needs_no_look(steps: list[tuple[float, list[dict
     """A calculator that looks at every estimate whenever it is asked makes the same calculations and tables."""
 
     class Eager(WidthCalculator):
-        def _find_moved(self) -> bool:
+        def _find_moved(self, names: Iterable[str]) -> bool:
             for name in self.knowledge.classes:
                 self._look(name)
-            return super()._find_moved()
+            return super()._find_moved(names)
 
     terms = Terms(window_h=5.0, settle_s=0.0, every_s=1e9)
     pair = [kind(_instance(), terms, now_s=_START_S) for kind in (WidthCalculator, Eager)]

@@ -341,6 +341,30 @@ def test_a_new_class_is_probed_and_then_planned(stream: BoaInstance, start_s: fl
     assert made.notes == ()
 
 
+def test_what_a_new_class_gains_is_believed_up_to_twice_the_widest_that_it_ran_on(
+    stream: BoaInstance, start_s: float
+) -> None:
+    """Linear up to there, and nothing beyond: from 1 GPU to 2, and, once 2 were measured, to 4; 8 are for later."""
+    wide = stream.replace(budget="40gpu", widths={"max": 8})
+    known = Knowledge(wide, Terms(probe_widths=(1,)), now_s=start_s)
+    known.take(_arrive("c"), start_s)
+    widths = np.array([1, 2, 4, 8])
+    assert known.estimate_class("c").speedup["t4"].at(widths)[0] == pytest.approx([1.0, 2.0, 2.0, 2.0])
+    known.take(_measure("c", {1: 50.0, 2: 100.0}), start_s + 10.0)
+    assert known.estimate_class("c").speedup["t4"].at(widths)[0] == pytest.approx([1.0, 2.0, 4.0, 4.0], rel=0.01)
+
+
+def test_what_was_measured_long_ago_weighs_less_however_seldom_its_class_is_looked_at(
+    stream: BoaInstance, start_s: float
+) -> None:
+    """A window later the first of two speeds weighs 1 of 1 + e, and the mean of logarithms says so."""
+    known = Knowledge(stream, Terms(window_h=1.0), now_s=start_s)
+    known.take(_measure("a", {2: 1.0}), start_s)
+    known.take(_measure("a", {2: math.exp(1.0)}), start_s + 3600.0)
+    level = known.classes["a"].levels["2@t4"]
+    assert level.log_speed == pytest.approx(math.e / (1.0 + math.e))
+
+
 def test_probing_stays_within_its_part_of_the_budget(stream: BoaInstance, start_s: float) -> None:
     """Where probing would take more than its part, a new class gets the best widths as far as they are known."""
     calculator = WidthCalculator(stream.replace(budget="4gpu"), Terms(probe_part=0.01), now_s=start_s)
