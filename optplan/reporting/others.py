@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -31,10 +32,11 @@ def change_limit(instance: Instance, limit: str, amount: float) -> Instance:
 
 
 def solve_others(instance: Instance, limit: str, amounts: Sequence[float], *, exact: bool = False) -> Others:
-    """Solve for other amounts of a limit, as many as there is time for; ``exact`` if plans change at these alone."""
+    """Solve for other amounts of a limit, nearest first while there is time; ``exact`` if plans change at these alone."""
     stopwatch = Stopwatch(_LIMIT_S, clock=time.thread_time)  # the same whatever else the machine has to do
     found: list[tuple[float, Instance, Result[Solution]]] = []
-    for amount in (amounts[place] for place in thin(len(amounts), _MOST)):
+    own, chosen = instance.limit_as_given(limit)[0], [amounts[place] for place in thin(len(amounts), _MOST)]
+    for amount in sorted(chosen, key=lambda each: abs(math.log(each / own))):
         if stopwatch.expired:
             break
         try:
@@ -44,5 +46,6 @@ def solve_others(instance: Instance, limit: str, amounts: Sequence[float], *, ex
             continue
         if result.solution is not None:
             found.append((amount, there, result))
+    found.sort(key=lambda each: each[0])
     is_all = len(found) == len(amounts) and all(one.status is Status.OPTIMAL for _, _, one in found)
     return Others(limit, found, exact and is_all)
