@@ -26,7 +26,6 @@ import numpy as np
 
 from optplan.execution.online.events import Measurement, Run
 from optplan.execution.online.hints import Hints
-from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.schema import FloatArray, IntArray
@@ -189,33 +188,27 @@ def interpolate(curve: Speedup, widths: IntArray) -> FloatArray:
     return np.asarray(np.exp(np.interp(np.log(widths), np.log(known), np.log(mean_row(curve, known)))))
 
 
-def estimate_speedups(instance: BoaInstance, name: str, estimate: ClassEstimate, terms: Terms) -> dict[str, Speedup]:
+def estimate_speedups(
+    instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per_node: int
+) -> dict[str, Speedup]:
     """Return the speedup of a class by GPU type; the instance's own curve where nothing was seen.
 
-    Of a class that nobody stated, nothing is believed to be gained far beyond what it ran on and what is probed.
+    Of a class that nobody stated, nothing is believed to be gained beyond twice the widest that it ran on, and one GPU
+    more for each job that ended, as there may be widths at which its jobs cannot run.
     """
     job_class = instance.classes[name]
     measured = _group_levels(estimate, job_class)
-    found = (
-        _correct(instance, name, estimate, terms.gpus_per_node)
-        if measured or estimate.hints
-        else dict(job_class.speedup)
-    )
+    seen = bool(measured or estimate.hints)
+    found = _correct(instance, name, estimate, gpus_per_node) if seen else dict(job_class.speedup)
     if not estimate.is_new or estimate.hints:
         return found
-    return {
-        gpu_type: _flatten(curve, instance.allowed_widths(name, gpu_type), max(measured.get(gpu_type, (1,))), terms)
-        for gpu_type, curve in found.items()
-    }
-
-
-def _flatten(curve: Speedup, widths: IntArray, widest: int, terms: Terms) -> TableSpeedup:
-    """Return a curve that gains nothing beyond twice the widest width that ran, those probed, or the next one."""
-    ahead = int(widths[min(int(np.searchsorted(widths, widest, side="right")), widths.size - 1)])
-    believed = widths[widths <= max(2 * widest, ahead, *terms.probe_widths)]
-    believed = believed[np.minimum(np.arange(widths.size), believed.size - 1)]
-    rows, words = curve.at(believed), tuple(curve.evidence_at(believed))
-    return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words)
+    for gpu_type, curve in found.items():
+        widths, most = instance.allowed_widths(name, gpu_type), 2 * max(measured.get(gpu_type, (1,))) + estimate.done
+        last = max(int(np.searchsorted(widths, most, side="right")) - 1, 0)
+        believed = widths[np.minimum(np.arange(widths.size), last)]
+        rows, words = curve.at(believed), tuple(curve.evidence_at(believed))
+        found[gpu_type] = TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words)
+    return found
 
 
 def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per_node: int) -> dict[str, Speedup]:

@@ -235,7 +235,7 @@ class Knowledge:
         made, found = self._estimated.get(name, (-1, known.classes[name]))
         if made != estimate.changes:
             job_class = known.classes[name]
-            speedups = estimate_speedups(known, name, estimate, self.terms)
+            speedups = estimate_speedups(known, name, estimate, self.terms.gpus_per_node)
             size = estimate_size(job_class, estimate, find_speeds(speedups, estimate.hours))
             sizes = job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours)
             found = job_class.replace(epoch_size_gpu_hours=sizes, speedup=speedups)

@@ -346,7 +346,7 @@ def test_what_a_new_class_gains_is_believed_up_to_twice_the_widest_that_it_ran_o
 ) -> None:
     """Linear up to there, and nothing beyond: from 1 GPU to 2, and, once 2 were measured, to 4; 8 are for later."""
     wide = stream.replace(budget="40gpu", widths={"max": 8})
-    known = Knowledge(wide, Terms(probe_widths=(1,)), now_s=start_s)
+    known = Knowledge(wide, Terms(), now_s=start_s)
     known.take(_arrive("c"), start_s)
     widths = np.array([1, 2, 4, 8])
     assert known.estimate_class("c").speedup["t4"].at(widths)[0] == pytest.approx([1.0, 2.0, 2.0, 2.0])
