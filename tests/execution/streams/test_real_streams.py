@@ -85,15 +85,15 @@ def _kill_at(count: int, out: Path, *options: str | Path) -> None:
 def test_kill_9_of_the_driver_loses_nothing(
     make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
 ) -> None:
-    """Killed when 2, 4 and 6 segments had ended, it is followed by others: every job is completed once."""
+    """Killed when 2, 4 and 6 segments of 14 had ended, it is followed by others: all jobs are completed once."""
     instance, out = make_instance(POOR, epochs=4), tmp_path / "stream"
     write_json(plan_of(instance), tmp_path / "plan.json")
-    jobs = [job.model_dump() for job in make_jobs(8, 1.0, epoch_s=0.5)]
+    jobs = [job.model_dump() for job in make_jobs(14, 1.0, epoch_s=0.5)]
     (tmp_path / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
     here = ("--executor", "local", "--slots", "8", "--gpus-per-node", "4", "--train", SLEEPER)
     _kill_at(2, out, tmp_path / "plan.json", tmp_path / "jobs.json", *here, "--out", out)
     _kill_at(4, out, "--resume", out)
     _kill_at(6, out, "--resume", out)
     outcome = resume(out)
-    assert (outcome.status, outcome.classes[0].jobs, outcome.classes[0].completed) == ("ended", 8, 8)
+    assert (outcome.status, outcome.classes[0].jobs, outcome.classes[0].completed) == ("ended", 14, 14)
     assert read_run(out).describe() == outcome
