@@ -32,7 +32,7 @@ def change_limit(instance: Instance, limit: str, amount: float) -> Instance:
 
 
 def solve_others(instance: Instance, limit: str, amounts: Sequence[float], *, exact: bool = False) -> Others:
-    """Solve for other amounts of a limit, nearest first while there is time; ``exact`` if plans change at these alone."""
+    """Solve for other amounts of a limit, nearest first, in limited time; ``exact`` if plans change at these alone."""
     stopwatch = Stopwatch(_LIMIT_S, clock=time.thread_time)  # the same whatever else the machine has to do
     found: list[tuple[float, Instance, Result[Solution]]] = []
     own, chosen = instance.limit_as_given(limit)[0], [amounts[place] for place in thin(len(amounts), _MOST)]

@@ -154,7 +154,7 @@ def capitalise(sentence: str) -> str:
 
 
 def format_cost(usd: float) -> str:
-    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``, ``$0.00321``, ``$0`` where it is less than a millionth."""
+    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``, ``$0.00321``, ``$0`` below a millionth."""
     if abs(usd) < 1e-6:
         return "$0"
     if usd < 0.01:

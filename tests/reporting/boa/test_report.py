@@ -39,7 +39,7 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.boa.phrases import say_answer, say_how_good
-from optplan.reporting.pages import require_packages
+from optplan.reporting.pages import load_template, require_packages
 from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report, write_report
 
@@ -443,6 +443,7 @@ def test_missing_jinja_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(name, *rest)
 
     require_packages()
+    load_template.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without_jinja)
     with pytest.raises(MissingExtraError, match=r'jinja2 is not installed; run: pip install "optplan\[plot\]"'):
         require_packages()
