@@ -23,7 +23,7 @@ LOG = "output.log"
 #: Seconds between two looks at a group of processes that another actor has started.
 _LOOK_S = 0.1
 #: Seconds within which an actor ends whose machine does.
-_PARTING_S = 2.0
+_PARTING_S = 5.0
 
 
 class Worker:

@@ -119,10 +119,12 @@ def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
     last = {trial for segment in ("r3-g2", "r3-g1") for trial in state.segments[segment].members}
     assert outcome.winner is not None
     assert outcome.winner.trial in last
-    assert state.trials["trials-0001"].iterations == 0
+    slow = state.trials["trials-0001"]
+    # Asked to stop before its first iteration, as on a busy machine, it stores how it began; within it, nothing.
+    assert (slow.iterations, slow.checkpoint and slow.checkpoint.path.split("-")[-2]) in [(0, None), (0, "000000")]
     assert all(segment.late_s is not None and segment.failures == 0 for segment in outcome.segments)
     others = [trial.iterations for trial in state.trials.values() if trial.name not in last]
-    assert outcome.winner.iterations >= max(others)  # on a busy machine a start may take most of a round
+    assert outcome.winner.iterations > max(others)
 
 
 def test_what_goes_wrong_in_a_trial_is_said(plan_of: PlanOf, tmp_path: Path) -> None:
