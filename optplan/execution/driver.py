@@ -7,19 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from optplan.contracts.resources import Billing
+from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.protocol import Executor, Rehearser
-from optplan.execution.records import (
-    NodeChanged,
-    OperationEnded,
-    OperationFailed,
-    OperationWanted,
-    Record,
-    Replanned,
-    SegmentEnded,
-)
 from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
@@ -61,9 +53,9 @@ class BudgetWatch:
         self._lateness = lateness
         self._lasts_until_s = -math.inf
         billed = {resource.billing for resource in state.plan.resources.values()}
-        self._adds = (NodeChanged, OperationWanted) if Billing.GPUS in billed else (NodeChanged,)
+        self._adds = (told.NodeChanged, told.OperationWanted) if Billing.GPUS in billed else (told.NodeChanged,)
 
-    def note(self, record: Record) -> None:
+    def note(self, record: told.Record) -> None:
         """Take note of a record that was applied to the state: something new may be paid from now on."""
         if isinstance(record, self._adds):
             self._lasts_until_s = -math.inf
@@ -127,7 +119,7 @@ class Driver(Loop[State]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[Record]:
+    def _decide(self, now_s: float) -> list[told.Record]:
         self._check_limits(now_s)
         if self._halting:
             return self._halt(now_s)
@@ -138,7 +130,7 @@ class Driver(Loop[State]):
         self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
         return [*decided, *self._halt(now_s)]
 
-    def _halt(self, now_s: float) -> list[Record]:
+    def _halt(self, now_s: float) -> list[told.Record]:
         code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
         return self._stop_all(now_s, self._halting, self._why, code)
 
@@ -194,20 +186,20 @@ class Driver(Loop[State]):
 
     # --------------------------------------------------------------------------------------------- writing and doing
 
-    def _note(self, fact: Record) -> None:
+    def _note(self, fact: told.Record) -> None:
         super()._note(fact)
         self._budget.note(fact)
 
-    def _commit(self, decided: Sequence[Record]) -> None:
+    def _commit(self, decided: Sequence[told.Record]) -> None:
         for record in decided:
             self._budget.note(record)
         super()._commit(decided)
 
-    def _perform(self, decided: Sequence[Record]) -> None:
-        if isinstance(self._executor, Rehearser) and any(isinstance(record, Replanned) for record in decided):
+    def _perform(self, decided: Sequence[told.Record]) -> None:
+        if isinstance(self._executor, Rehearser) and any(isinstance(record, told.Replanned) for record in decided):
             self._executor.adopt(self._state.plan)
         super()._perform(decided)
-        if any(isinstance(record, SegmentEnded) for record in decided):
+        if any(isinstance(record, told.SegmentEnded) for record in decided):
             self._prune()
 
     def _prune(self) -> None:
@@ -218,11 +210,11 @@ class Driver(Loop[State]):
         stored = [(t.name, t.checkpoint) for t in state.trials.values() if t.checkpoint is not None]
         self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
 
-    def _see_end(self, event: OperationEnded) -> None:
+    def _see_end(self, event: told.OperationEnded) -> None:
         is_up = self._state.operations[event.operation].stop_why == TIME_UP
         super()._see_end(replace(event, complete=event.complete or is_up))
 
-    def _see_failure(self, event: OperationFailed) -> None:
+    def _see_failure(self, event: told.OperationFailed) -> None:
         super()._see_failure(event)
         if event.no_room:
             trial = self._state.operations[event.operation].operation.trial

@@ -16,27 +16,9 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
+from optplan.execution import records as told
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, NodeRequest, Reported
-from optplan.execution.records import (
-    Ended,
-    EpochDone,
-    MetricsShown,
-    NodeChanged,
-    NodeNoticed,
-    NodeReleasing,
-    NodeWanted,
-    Noted,
-    OperationEnded,
-    OperationFailed,
-    OperationStarted,
-    OperationWanted,
-    Paused,
-    Progressed,
-    Record,
-    Resumed,
-    StopWanted,
-)
 from optplan.execution.state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
@@ -51,9 +33,9 @@ _SHOWN_S = 5.0
 _WHOLE = 5
 
 #: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
-_MINOR = (OperationStarted, EpochDone)
+_MINOR = (told.OperationStarted, told.EpochDone)
 
-Listener = Callable[[Record], None]
+Listener = Callable[[told.Record], None]
 
 _State = TypeVar("_State", bound=RunState)
 
@@ -70,7 +52,7 @@ class Curves:
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._since_s = math.inf
 
-    def see(self, event: Progressed) -> None:
+    def see(self, event: told.Progressed) -> None:
         """Take note of an iteration."""
         shown = [event.metrics.get(self._metric)] if self._metric else [*event.metrics.values()]
         numbers = [each for each in shown if isinstance(each, int | float) and not isinstance(each, bool)]
@@ -79,12 +61,12 @@ class Curves:
             self._points.setdefault(event.operation, []).append((event.iterations, float(numbers[0])))
             self._since_s = min(self._since_s, event.t)
 
-    def take(self, now_s: float, *, at_once: bool) -> list[Record]:
+    def take(self, now_s: float, *, at_once: bool) -> list[told.Record]:
         """Return what was not written down yet; unless ``at_once``, only when it has waited long enough."""
         if not self._points or not (at_once or now_s >= self._since_s + _SHOWN_S):
             return []
         shown, self._points, self._since_s = self._points, {}, math.inf
-        return [MetricsShown(now_s, shown)]
+        return [told.MetricsShown(now_s, shown)]
 
 
 class Loop(ABC, Generic[_State]):
@@ -106,7 +88,7 @@ class Loop(ABC, Generic[_State]):
     ) -> None:
         self._state, self._journal, self._listener = state, journal, listener
         self._executor, self._grace_s, self._given_up = executor, grace_s, False
-        self._facts: list[Record] = []
+        self._facts: list[told.Record] = []
         self._curves = Curves(metric)
         self._interrupted = 0
 
@@ -121,7 +103,7 @@ class Loop(ABC, Generic[_State]):
         text = (
             f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
         )
-        tell(self._listener, Noted(self._executor.now_s(), text))
+        tell(self._listener, told.Noted(self._executor.now_s(), text))
 
     def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over what an earlier driver left behind, with options that are others from now on.
@@ -129,13 +111,13 @@ class Loop(ABC, Generic[_State]):
         Unless it ``starts`` what that one only wanted to start, this is taken for gone.
         """
         state, executor, now_s = self._state, self._executor, self._executor.now_s()
-        self._note(Resumed(now_s, dict(changes or {})))
+        self._note(told.Resumed(now_s, dict(changes or {})))
         requests, running = state.node_requests(), state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
         gone = {each.node for each in missing if state.nodes[each.node].phase in (Phase.LAUNCHING, Phase.READY)}
         for node in sorted(gone):
-            self._note(NodeChanged(now_s, node, Phase.LOST, "gone when the run was resumed"))
+            self._note(told.NodeChanged(now_s, node, Phase.LOST, "gone when the run was resumed"))
         if starts:
             executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
         for each in running:
@@ -143,14 +125,14 @@ class Loop(ABC, Generic[_State]):
             lost = sorted(gone.intersection(each.operation.place))
             if name not in seen.operations and lost:
                 why = f"its node {lost[0]} was gone when the run was resumed"
-                self._note(OperationFailed(now_s, name, why, blameless=True))
+                self._note(told.OperationFailed(now_s, name, why, blameless=True))
             elif each.phase is Phase.WANTED and (starts or name in seen.operations):
                 if name not in seen.operations:
                     executor.start(each.operation)  # under its name: should it have been started, that does nothing
                 self._see_start(name)
             elif name not in seen.operations:
                 why = "was not there any more when the run was resumed"
-                self._note(OperationFailed(now_s, name, why, blameless=True))
+                self._note(told.OperationFailed(now_s, name, why, blameless=True))
             elif each.phase is Phase.STOPPING:
                 executor.stop(name, self._grace_s)
         self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
@@ -171,7 +153,7 @@ class Loop(ABC, Generic[_State]):
             while self._state.end is None:
                 now_s = self._executor.now_s()
                 decided = self._decide(now_s)
-                ends = [record for record in decided if isinstance(record, Ended | Paused)]
+                ends = [record for record in decided if isinstance(record, told.Ended | told.Paused)]
                 self._commit([record for record in decided if record not in ends])
                 self._facts += ends  # written once nodes are given back: else nobody would look after them
                 self._perform(decided)
@@ -184,19 +166,19 @@ class Loop(ABC, Generic[_State]):
         return self._state.code
 
     @abstractmethod
-    def _decide(self, now_s: float) -> list[Record]:
+    def _decide(self, now_s: float) -> list[told.Record]:
         """Return what is decided now, already applied to the state."""
 
     @abstractmethod
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
 
-    def _note(self, fact: Record) -> None:
+    def _note(self, fact: told.Record) -> None:
         """Apply a fact; it is written with the next transaction."""
         self._state.apply(fact)
         self._facts.append(fact)
 
-    def _commit(self, decided: Sequence[Record]) -> None:
+    def _commit(self, decided: Sequence[told.Record]) -> None:
         is_minor = self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts)
         shown = self._curves.take(self._executor.now_s(), at_once=not is_minor)
         if is_minor and not shown:
@@ -225,42 +207,48 @@ class Loop(ABC, Generic[_State]):
             executor.stop(each.operation.id, self._grace_s)
         while left and executor.now_s() < until_s:
             events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
-            left -= {event.operation for event in events if isinstance(event, OperationEnded | OperationFailed)}
+            left -= {
+                event.operation for event in events if isinstance(event, told.OperationEnded | told.OperationFailed)
+            }
         executor.release_nodes([node.name for node in self._state.held_nodes()])
 
-    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
+    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> list[told.Record]:
         """Stop what runs, for a cause; once nothing runs any more, pause, or end where the run is given up."""
         running = self._state.running
         if not running:
-            return self._close(Ended(now_s, None, GIVEN_UP, code) if self._given_up else Paused(now_s, why, code))
-        decided = [StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING]
+            return self._close(
+                told.Ended(now_s, None, GIVEN_UP, code) if self._given_up else told.Paused(now_s, why, code)
+            )
+        decided = [
+            told.StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING
+        ]
         for record in decided:
             self._state.apply(record)
-        return list[Record](decided)
+        return list[told.Record](decided)
 
-    def _close(self, end: Ended | Paused) -> list[Record]:
+    def _close(self, end: told.Ended | told.Paused) -> list[told.Record]:
         """Give back all nodes, and end or pause."""
         held = [node.name for node in self._state.held_nodes() if node.phase is not Phase.RELEASING]
-        decided: list[Record] = [*(NodeReleasing(end.t, name) for name in held), end]
+        decided: list[told.Record] = [*(told.NodeReleasing(end.t, name) for name in held), end]
         for record in decided:
             self._state.apply(record)
         return decided
 
-    def _perform(self, decided: Sequence[Record]) -> None:
+    def _perform(self, decided: Sequence[told.Record]) -> None:
         """Do what was decided, and take note of what came of it."""
         executor, wanted = self._executor, list[NodeRequest]()
         for record in decided:
             match record:
-                case NodeWanted():
+                case told.NodeWanted():
                     request = NodeRequest(record.node, record.resource, record.segment, record.t, record.replacement)
                     wanted.append(request)
-                case StopWanted():
+                case told.StopWanted():
                     executor.stop(record.operation, self._grace_s)
-        self._release([record.node for record in decided if isinstance(record, NodeReleasing)])
+        self._release([record.node for record in decided if isinstance(record, told.NodeReleasing)])
         if wanted:
             executor.ensure_nodes(wanted)
         for record in decided:
-            if isinstance(record, OperationWanted):
+            if isinstance(record, told.OperationWanted):
                 executor.start(self._state.operations[record.operation].operation)
                 self._see_start(record.operation)
 
@@ -271,54 +259,54 @@ class Loop(ABC, Generic[_State]):
 
     def _note_release(self, nodes: Sequence[str]) -> None:
         for node in nodes:
-            self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED))
+            self._note(told.NodeChanged(self._executor.now_s(), node, Phase.RELEASED))
 
     def _take_note(self, event: Event) -> None:
         """Turn what an executor reports into facts; what is known already is left out."""
         state = self._state
         match event:
-            case NodeChanged():
+            case told.NodeChanged():
                 self._see_change(event)
-            case Progressed():
+            case told.Progressed():
                 self._see_progress(event)
             case Reported():
                 self._see_report(event)
-            case NodeNoticed():
+            case told.NodeNoticed():
                 self._see_notice(event)
-            case OperationEnded():
+            case told.OperationEnded():
                 if state.is_running(event.operation):
                     self._see_end(event)
-            case OperationFailed():
+            case told.OperationFailed():
                 if state.is_running(event.operation):
                     self._see_failure(event)
 
     def _see_start(self, operation: str) -> None:
-        self._note(OperationStarted(self._executor.now_s(), operation))
+        self._note(told.OperationStarted(self._executor.now_s(), operation))
 
-    def _see_change(self, event: NodeChanged) -> None:
+    def _see_change(self, event: told.NodeChanged) -> None:
         node = self._state.nodes[event.node]
         is_new = node.phase in HELD and (event.phase == Phase.LOST or node.phase not in (event.phase, Phase.READY))
         if is_new or (event.phase == Phase.LAUNCHING and event.t < (node.launch_s or 0.0)):  # told late
             self._note(event)
 
-    def _see_progress(self, event: Progressed) -> None:
+    def _see_progress(self, event: told.Progressed) -> None:
         self._curves.see(event)
         tell(self._listener, event)
 
     def _see_report(self, event: Reported) -> None:
         """Take note of what a rank says: of fleets alone."""
 
-    def _see_notice(self, event: NodeNoticed) -> None:
+    def _see_notice(self, event: told.NodeNoticed) -> None:
         """Take note of a node that will be taken back: of fleets alone."""
 
-    def _see_end(self, event: OperationEnded) -> None:
+    def _see_end(self, event: told.OperationEnded) -> None:
         self._note(event)
 
-    def _see_failure(self, event: OperationFailed) -> None:
+    def _see_failure(self, event: told.OperationFailed) -> None:
         self._note(event)
 
 
-def tell(listener: Listener | None, what: Record) -> None:
+def tell(listener: Listener | None, what: told.Record) -> None:
     """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
     try:
         if listener is not None:

@@ -12,14 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from optplan.contracts.plan import Plan
-from optplan.execution.records import (
-    Checkpoint,
-    NodeChanged,
-    NodeNoticed,
-    OperationEnded,
-    OperationFailed,
-    Progressed,
-)
+from optplan.execution import records as told
 
 #: Plain data that a trainable reports.
 Metrics = Mapping[str, Any]
@@ -71,7 +64,7 @@ class Operation:
     from_iterations: int = 0
     to_iterations: int | None = None
     until_s: float | None = None
-    checkpoint: Checkpoint | None = None
+    checkpoint: told.Checkpoint | None = None
     metrics: Metrics = field(default_factory=dict)
     wanted_s: float = 0.0
     step_s: float | None = None
@@ -101,7 +94,7 @@ class Reported:
 
 
 #: What executors report; of fleets alone, what their ranks say and what providers announce.
-Event = NodeChanged | NodeNoticed | Progressed | Reported | OperationEnded | OperationFailed
+Event = told.NodeChanged | told.NodeNoticed | told.Progressed | Reported | told.OperationEnded | told.OperationFailed
 
 
 @dataclass(frozen=True)
@@ -154,7 +147,7 @@ class Executor(ABC):
     def ask(self, operation: str, order: int, rank: int) -> None:  # noqa: B027 - only fleets' ranks take orders
         """Ask a rank to store what all ranks share; orders are numbered."""
 
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:  # noqa: B027 - nothing by default
+    def prune(self, keep: Sequence[told.Checkpoint], droppable: Sequence[told.Checkpoint]) -> None:  # noqa: B027 - nothing by default
         """Delete all checkpoints but these; droppable ones, the first first, while they take too much space."""
 
     def close(self) -> None:  # noqa: B027 - nothing by default

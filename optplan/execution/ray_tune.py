@@ -17,21 +17,9 @@ from typing import Any
 from optplan.contracts.conditions import Mode, waits_for
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import MissingExtraError, UsageError
+from optplan.execution import records as told
 from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Operation
-from optplan.execution.records import (
-    Began,
-    NodeChanged,
-    NodeReleasing,
-    NodeWanted,
-    OperationEnded,
-    OperationFailed,
-    OperationWanted,
-    Record,
-    SegmentEnded,
-    StopWanted,
-    plain,
-)
 from optplan.execution.scheduler import Rules, Scheduler, list_trials
 from optplan.execution.state import Phase, State
 from optplan.execution.trainables import time_steps
@@ -192,7 +180,9 @@ class PlanScheduler(TrialScheduler):
 
     def _begin(self) -> None:
         self._zero = time.monotonic()
-        self._state.apply(Began(0.0, {name: plain(dict(trial.config)) for name, trial in self._trials.items()}))
+        self._state.apply(
+            told.Began(0.0, {name: told.plain(dict(trial.config)) for name, trial in self._trials.items()})
+        )
         self._scheduler = Scheduler(self._state, self._rules)
 
     def _take_note(self, now_s: float) -> None:
@@ -201,7 +191,7 @@ class PlanScheduler(TrialScheduler):
             trial = self._trials[name]
             if trial.status == Trial.ERROR:
                 self._forget(name)
-                self._state.apply(OperationFailed(now_s, operation.id, _read_error(trial), hopeless=True))
+                self._state.apply(told.OperationFailed(now_s, operation.id, _read_error(trial), hopeless=True))
             elif trial.status == Trial.TERMINATED or (trial.status == Trial.PAUSED and operation.id in self._ending):
                 self._end(name, now_s)
 
@@ -209,12 +199,12 @@ class PlanScheduler(TrialScheduler):
         """Take note that an operation has ended in good order: its work done, its time up, or nothing left to do."""
         operation, shown = self._operations[name], self._trials[name].last_result or {}
         iterations = int(shown.get(TRAINING_ITERATION, operation.from_iterations))
-        metrics = plain({key: shown[key] for key in (self._rules.metric,) if key in shown})
+        metrics = told.plain({key: shown[key] for key in (self._rules.metric,) if key in shown})
         timings = _measure(self._steps[operation.id], self._started_s.get(operation.id))
         self._forget(name)
         busy_s = now_s - operation.wanted_s
         self._state.apply(
-            OperationEnded(now_s, operation.id, iterations, metrics, None, busy_s, complete=True, timings=timings)
+            told.OperationEnded(now_s, operation.id, iterations, metrics, None, busy_s, complete=True, timings=timings)
         )
 
     def _forget(self, name: str) -> None:
@@ -230,23 +220,23 @@ class PlanScheduler(TrialScheduler):
         while decided := self._scheduler.decide(now_s):
             for record in decided:
                 self._follow(record, now_s)
-                ended = ended or isinstance(record, SegmentEnded)
-            if any(isinstance(record, OperationWanted) for record in decided):
+                ended = ended or isinstance(record, told.SegmentEnded)
+            if any(isinstance(record, told.OperationWanted) for record in decided):
                 waiting = (name for name in self._to_start if name in self._operations)
                 self._to_start = deque(sorted(waiting, key=lambda name: -_gpus(self._operations[name])))
         return ended
 
-    def _follow(self, record: Record, now_s: float) -> None:
+    def _follow(self, record: told.Record, now_s: float) -> None:
         match record:
-            case NodeWanted():  # Ray finds the places itself; that a node is there is all that matters here
-                self._state.apply(NodeChanged(now_s, record.node, Phase.READY))
-            case NodeReleasing():
-                self._state.apply(NodeChanged(now_s, record.node, Phase.RELEASED))
-            case OperationWanted():
+            case told.NodeWanted():  # Ray finds the places itself; that a node is there is all that matters here
+                self._state.apply(told.NodeChanged(now_s, record.node, Phase.READY))
+            case told.NodeReleasing():
+                self._state.apply(told.NodeChanged(now_s, record.node, Phase.RELEASED))
+            case told.OperationWanted():
                 self._operations[record.trial] = self._state.operations[record.operation].operation
                 self._steps[record.operation] = []
                 self._to_start.append(record.trial)
-            case StopWanted():
+            case told.StopWanted():
                 name = self._state.operations[record.operation].operation.trial
                 if name in self._operations and self._trials[name].status == Trial.PAUSED:
                     self._end(name, now_s)  # its time was up before Tune had started it

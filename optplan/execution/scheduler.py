@@ -13,19 +13,8 @@ from typing import Protocol, Self
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
+from optplan.execution import records as told
 from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
-from optplan.execution.records import (
-    Ended,
-    NodeReleasing,
-    Noted,
-    OperationWanted,
-    Record,
-    SegmentBegan,
-    SegmentEnded,
-    SegmentOpened,
-    StopWanted,
-    TrialDropped,
-)
 from optplan.execution.state import Phase, SegmentState, State
 
 #: Why an operation is stopped when the clock ends its segment.
@@ -103,7 +92,7 @@ class PlansAgain(Protocol):
     #: Why the run cannot go on; nothing where it can.
     refusal: str
 
-    def __call__(self, now_s: float) -> Iterable[Record]:
+    def __call__(self, now_s: float) -> Iterable[told.Record]:
         """Return what changes for the rest of the run."""
         ...
 
@@ -125,10 +114,10 @@ class Scheduler:
         self.refusal = ""
         self._admitted: set[str] = set()
         self._rules = rules
-        self._decided: list[Record] = []
+        self._decided: list[told.Record] = []
         self._is_fleet = state.plan.units[0].kind is UnitKind.FLEET_GROUP
 
-    def decide(self, now_s: float) -> list[Record]:
+    def decide(self, now_s: float) -> list[told.Record]:
         """Return what is decided now, already applied to the state."""
         self._decided = []
         while self._stop_and_end(now_s):
@@ -157,7 +146,7 @@ class Scheduler:
         ends = (self._state.segments[name].ends_at_s for name in self._state.open)
         return self._state.origin_s + min((end_s for end_s in ends if end_s is not None), default=math.inf)
 
-    def _emit(self, record: Record) -> None:
+    def _emit(self, record: told.Record) -> None:
         self._state.apply(record)
         self._decided.append(record)
 
@@ -196,7 +185,7 @@ class Scheduler:
         for waiting in state.segments.values():
             others = waits_for(waiting.segment.enter)
             if waiting.phase is Phase.WAITING and all(state.segments[o].phase is Phase.ENDED for o in others):
-                self._emit(SegmentOpened(now_s, waiting.segment.id, self._choose_members(waiting)))
+                self._emit(told.SegmentOpened(now_s, waiting.segment.id, self._choose_members(waiting)))
 
     def _follows(self, segment: SegmentState) -> bool:
         """Whether a segment is a fleet's, and not the one that stands for the whole job."""
@@ -208,7 +197,7 @@ class Scheduler:
             return
         for name in sorted(segment.running):
             if self._state.operations[name].phase is not Phase.STOPPING:
-                self._emit(StopWanted(now_s, name, TIME_UP))
+                self._emit(told.StopWanted(now_s, name, TIME_UP))
 
     def _is_over(self, segment: SegmentState, now_s: float) -> bool:
         if segment.running:
@@ -224,11 +213,11 @@ class Scheduler:
         if blank and self._rules.is_trained:
             many = f"{blank[0]}{f' and {len(blank) - 1} more' if len(blank) > 1 else ''}"
             what = f"no number for {self._rules.metric!r} from {many}: ranked last"
-            self._emit(Noted(now_s, f"{segment.segment.label or segment.segment.id}: {what}"))
-        self._emit(SegmentEnded(now_s, segment.segment.id, self.rank(segment.members)))
+            self._emit(told.Noted(now_s, f"{segment.segment.label or segment.segment.id}: {what}"))
+        self._emit(told.SegmentEnded(now_s, segment.segment.id, self.rank(segment.members)))
         if self._is_fleet:
             for other in state.plan.segments[1:]:
-                self._emit(SegmentEnded(now_s, other.id, segment.members))
+                self._emit(told.SegmentEnded(now_s, other.id, segment.members))
 
     def _finish(self, now_s: float) -> None:
         state = self._state
@@ -239,14 +228,14 @@ class Scheduler:
         final = self.rank(t for each in last for t in each.members if not state.trials[t].why_dropped)
         finalists = list(dict.fromkeys(final))
         if not finalists:
-            self._emit(Ended(now_s, None, why="every trial failed", code=1))
+            self._emit(told.Ended(now_s, None, why="every trial failed", code=1))
         elif not self._rules.is_trained:
-            self._emit(Ended(now_s, None, finalists=finalists))
+            self._emit(told.Ended(now_s, None, finalists=finalists))
         elif len(state.trials) > 1 and math.isnan(self.value_of(finalists[0])):
             why = f"no trial has reported a number for {self._rules.metric!r}; name what they report with --metric"
-            self._emit(Ended(now_s, None, why=why, code=1, finalists=finalists))
+            self._emit(told.Ended(now_s, None, why=why, code=1, finalists=finalists))
         else:
-            self._emit(Ended(now_s, finalists[0], finalists=finalists))
+            self._emit(told.Ended(now_s, finalists[0], finalists=finalists))
 
     def _choose_members(self, segment: SegmentState) -> list[str]:
         """Return a segment's members, the best first."""
@@ -266,7 +255,7 @@ class Scheduler:
         for trial in map(self._state.trials.__getitem__, list(segment.queue)):
             if trial.is_hopeless or trial.failures > self._rules.retries:
                 times = "once" if trial.failures == 1 else f"{trial.failures} times in a row"
-                self._emit(TrialDropped(now_s, trial.name, f"failed {times}: {trial.last_failure}"))
+                self._emit(told.TrialDropped(now_s, trial.name, f"failed {times}: {trial.last_failure}"))
 
     def _begin(self, now_s: float) -> None:
         """Let open segments begin whose pool has the nodes, and ask for those that are missing."""
@@ -285,7 +274,7 @@ class Scheduler:
         if self._is_fleet:  # all groups train one job: it begins when all are there
             if waiting and all(self._has_nodes(segment) for segment in waiting):
                 for segment in waiting:
-                    self._emit(SegmentBegan(now_s, segment.segment.id))
+                    self._emit(told.SegmentBegan(now_s, segment.segment.id))
                 self._start_fleet(now_s)
             return
         for pool in sorted({segment.segment.pool for segment in waiting}):
@@ -303,10 +292,10 @@ class Scheduler:
         if not busy:
             nodes = max(each.segment.nodes for each in beginning)
             for node in choose_surplus(state, pool, nodes, first, now_s):
-                self._emit(NodeReleasing(now_s, node))
+                self._emit(told.NodeReleasing(now_s, node))
         places = place_trials(state, pool, first)
         for each in beginning:
-            self._emit(SegmentBegan(now_s, each.segment.id))
+            self._emit(told.SegmentBegan(now_s, each.segment.id))
             for trial in each.members[: each.segment.at_once]:
                 if trial in places:
                     self._start(each, trial, places[trial], now_s)
@@ -349,7 +338,7 @@ class Scheduler:
     def _start(self, segment: SegmentState, trial: str, place: dict[str, int], now_s: float) -> None:
         attempt = self._state.trials[trial].attempts.get(segment.segment.id, 0) + 1
         name = f"{self._state.plan.plan_id[:8]}.{_safe(segment.segment.id)}.{trial}.{attempt}"
-        self._emit(OperationWanted(now_s, name, segment.segment.id, trial, attempt, place))
+        self._emit(told.OperationWanted(now_s, name, segment.segment.id, trial, attempt, place))
 
     def _give_back(self, now_s: float) -> None:
         """Give back the nodes of pools that nobody needs any more."""

@@ -14,30 +14,8 @@ from typing import Any, Literal
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
+from optplan.execution import records as told
 from optplan.execution.protocol import NodeRequest, Operation
-from optplan.execution.records import (
-    Began,
-    Checkpoint,
-    Ended,
-    MetricsShown,
-    NodeChanged,
-    NodeReleasing,
-    NodeWanted,
-    Noted,
-    OperationEnded,
-    OperationFailed,
-    OperationStarted,
-    OperationWanted,
-    Paused,
-    Record,
-    Replanned,
-    Resumed,
-    SegmentBegan,
-    SegmentEnded,
-    SegmentOpened,
-    StopWanted,
-    TrialDropped,
-)
 
 
 class Phase(StrEnum):
@@ -107,11 +85,11 @@ class RunState:
         self.pools: dict[str, set[str]] = {}
         self.operations: dict[str, OperationState] = {}
         self.notes: list[str] = []
-        self.ended: Ended | None = None
-        self.paused: Paused | None = None
+        self.ended: told.Ended | None = None
+        self.paused: told.Paused | None = None
 
     @property
-    def end(self) -> Ended | Paused | None:
+    def end(self) -> told.Ended | told.Paused | None:
         """How it ended, or why it rests; None while it runs."""
         return self.ended or self.paused
 
@@ -145,43 +123,43 @@ class RunState:
             for node in self.held_nodes()
         ]
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: told.Record) -> None:
         """Take a record into account."""
         self.t = max(self.t, record.t)
         self._apply(record)
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: told.Record) -> None:
         match record:
-            case Resumed():
+            case told.Resumed():
                 self.paused = None
-            case NodeWanted():
+            case told.NodeWanted():
                 known = (record.node, record.pool, record.resource, record.segment, record.t, record.replacement)
                 self.nodes[record.node] = NodeState(len(self.nodes), *known)
                 self.pools.setdefault(record.pool, set()).add(record.node)
-            case NodeChanged():
+            case told.NodeChanged():
                 self._change(self.nodes[record.node], record)
-            case NodeReleasing():
+            case told.NodeReleasing():
                 node = self.nodes[record.node]
                 node.phase, node.releasing_s = Phase.RELEASING, record.t
                 self.pools[node.pool].discard(node.name)
-            case OperationStarted():
+            case told.OperationStarted():
                 self.operations[record.operation].phase = Phase.RUNNING
-            case StopWanted():
+            case told.StopWanted():
                 operation = self.operations[record.operation]
                 operation.phase, operation.stop_why = Phase.STOPPING, record.why
-            case MetricsShown():
+            case told.MetricsShown():
                 pass  # for readers alone
-            case Noted():
+            case told.Noted():
                 self.notes.append(record.text)
-            case Paused():
+            case told.Paused():
                 self.paused = record
-            case Ended():
+            case told.Ended():
                 self.ended = record
             case _:
                 message = f"no rule for {type(record).__name__}"
                 raise NotImplementedError(message)
 
-    def _change(self, node: NodeState, record: NodeChanged) -> None:
+    def _change(self, node: NodeState, record: told.NodeChanged) -> None:
         was, node.phase = node.phase, Phase(record.phase)
         node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
         match node.phase:
@@ -206,7 +184,7 @@ class Member:
     #: Done in all, and what was shown last; of jobs, iterations are epochs.
     iterations: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    checkpoint: Checkpoint | None = None
+    checkpoint: told.Checkpoint | None = None
     #: Where it is, or was last.
     place: Mapping[str, int] = field(default_factory=dict)
     #: Failures of its own since it last ended in good order.
@@ -215,9 +193,9 @@ class Member:
     is_hopeless: bool = False
     why_dropped: str = ""
 
-    def see_end(self, record: OperationEnded | OperationFailed) -> None:
+    def see_end(self, record: told.OperationEnded | told.OperationFailed) -> None:
         """Take note of how its operation has ended."""
-        if isinstance(record, OperationEnded):
+        if isinstance(record, told.OperationEnded):
             self.failures, self.checkpoint = 0, record.checkpoint or self.checkpoint
             self.iterations, self.metrics = record.iterations, record.metrics
             return
@@ -265,7 +243,7 @@ class State(RunState):
         super().__init__()
         #: The plan that is followed; the one that the run began with; and how one came after the other.
         self.plan = self.first_plan = plan
-        self.replans: list[Replanned] = []
+        self.replans: list[told.Replanned] = []
         self.origin_s: float | None = None
         self.trials: dict[str, TrialState] = {}
         self.pools = {segment.pool: set() for segment in plan.segments}
@@ -274,7 +252,7 @@ class State(RunState):
         self.active: set[str] = set()
         self.open: set[str] = set()
 
-    def operation_of(self, wanted: OperationWanted) -> Operation:
+    def operation_of(self, wanted: told.OperationWanted) -> Operation:
         """Return what an intent asks the executor to start."""
         segment, trial = self.segments[wanted.segment].segment, self.trials[wanted.trial]
         until = self.segments[wanted.segment].ends_at_s
@@ -315,42 +293,42 @@ class State(RunState):
         """Whether an operation has its GPUs."""
         return operation in self.active
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: told.Record) -> None:
         match record:
-            case Began():
+            case told.Began():
                 self.trials = {name: TrialState(name, values) for name, values in record.configurations.items()}
-            case SegmentOpened():
+            case told.SegmentOpened():
                 state = self.segments[record.segment]
                 state.phase, state.opened_s = Phase.OPEN, record.t
                 state.members, state.queue = list(record.members), deque(record.members)
                 state.positions = {trial: position for position, trial in enumerate(record.members)}
                 self.open.add(record.segment)
-            case SegmentBegan():
+            case told.SegmentBegan():
                 state = self.segments[record.segment]
                 state.phase, state.began_s = Phase.RUNNING, record.t
                 self.origin_s = record.t if self.origin_s is None else self.origin_s
-            case SegmentEnded():
+            case told.SegmentEnded():
                 state = self.segments[record.segment]
                 state.phase, state.ended_s, state.ranking = Phase.ENDED, record.t, list(record.ranking)
                 if state.opened_s is None:
                     state.opened_s = state.began_s = record.t
                 self.open.discard(record.segment)
-            case TrialDropped():
+            case told.TrialDropped():
                 self.trials[record.trial].why_dropped = record.why
                 for state in map(self.segments.__getitem__, self.open):
                     if record.trial in state.queue:
                         state.queue.remove(record.trial)
                         state.through.add(record.trial)
-            case OperationWanted():
+            case told.OperationWanted():
                 self._start(record)
-            case OperationEnded() | OperationFailed():
+            case told.OperationEnded() | told.OperationFailed():
                 self._end(record)
-            case Replanned():
+            case told.Replanned():
                 self._follow(record)
             case _:
                 super()._apply(record)
 
-    def _start(self, record: OperationWanted) -> None:
+    def _start(self, record: told.OperationWanted) -> None:
         state, trial = self.segments[record.segment], self.trials[record.trial]
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         self.active.add(record.operation)
@@ -363,16 +341,16 @@ class State(RunState):
         state.queue.remove(record.trial)
         state.running.add(record.operation)
 
-    def _end(self, record: OperationEnded | OperationFailed) -> None:
+    def _end(self, record: told.OperationEnded | told.OperationFailed) -> None:
         ended = self.operations[record.operation]
         operation, ended.end_s = ended.operation, record.t
         state, trial = self.segments[operation.segment], self.trials[operation.trial]
-        if isinstance(record, OperationEnded):
+        if isinstance(record, told.OperationEnded):
             ended.phase, ended.busy_s, ended.timings = Phase.ENDED, record.busy_s, record.timings
         else:
             ended.phase, ended.busy_s = Phase.FAILED, record.t - ended.wanted_s
         trial.see_end(record)
-        if isinstance(record, OperationEnded) and record.complete:
+        if isinstance(record, told.OperationEnded) and record.complete:
             state.through.add(trial.name)
         else:
             state.queue.appendleft(trial.name)
@@ -381,7 +359,7 @@ class State(RunState):
         state.free.append(operation.place)
         state.busy_gpu_s += ended.busy_s * operation.workers * operation.gpus_per_worker
 
-    def _follow(self, record: Replanned) -> None:
+    def _follow(self, record: told.Replanned) -> None:
         from optplan.instances.parsing import parse_plan
 
         self.replans.append(record)

@@ -12,24 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from optplan.cli.console import note
 from optplan.contracts.conditions import Mode
 from optplan.errors import OutputError, show_text
+from optplan.execution import records as told
 from optplan.execution.cluster import spent_usd
-from optplan.execution.records import (
-    Began,
-    MetricsShown,
-    NodeChanged,
-    Noted,
-    OperationEnded,
-    OperationFailed,
-    Paused,
-    Progressed,
-    Record,
-    Replanned,
-    Resumed,
-    SegmentEnded,
-    SegmentOpened,
-    TrialDropped,
-    encode,
-)
 from optplan.execution.scheduler import Rules
 from optplan.execution.state import Phase, State
 from optplan.units import format_duration
@@ -46,10 +30,10 @@ _TAIL_LINES = 12
 class Teller:
     """Says what happened in a line for each record; ``describe`` says what is worth one, and of the rest nothing."""
 
-    def __init__(self, describe: Callable[[Record], str]) -> None:
+    def __init__(self, describe: Callable[[told.Record], str]) -> None:
         self._describe = describe
 
-    def tell(self, record: Record) -> list[str]:
+    def tell(self, record: told.Record) -> list[str]:
         """Return the line that says what happened, where it is worth one."""
         text = self._describe(record)
         return [f"[{_write(round(record.t, 1))}] {text}"] if text else []
@@ -63,36 +47,36 @@ class RunView:
         self._rules = rules
         self._seen: dict[str, float] = {}
 
-    def tell(self, record: Record) -> list[str]:
+    def tell(self, record: told.Record) -> list[str]:
         """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
-        if not isinstance(record, Progressed):
+        if not isinstance(record, told.Progressed):
             self._state.apply(record)
         when = f"[{_write(record.t)}]"
         match record:
-            case SegmentOpened() if record.members:
+            case told.SegmentOpened() if record.members:
                 return [f"{when} {self._name(record.segment)}"]
-            case SegmentEnded():
+            case told.SegmentEnded():
                 best = record.ranking[0] if record.ranking else ""
                 shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
                 return [f"{when} {record.segment} ended{shown}"]
-            case Began() | Resumed() if self._rules.is_virtual:
+            case told.Began() | told.Resumed() if self._rules.is_virtual:
                 return ["virtual run: " + ("trials are trained at once" if self._rules.is_trained else _UNTRAINED)]
-            case Progressed() | OperationEnded():
+            case told.Progressed() | told.OperationEnded():
                 value = record.metrics.get(self._rules.metric)
                 if isinstance(value, int | float) and math.isfinite(value):
                     self._seen[record.operation.split(".")[-2]] = float(value)
-            case OperationFailed():
+            case told.OperationFailed():
                 tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
                 return [f"{when} {record.operation}: {record.why}", *tail]
-            case TrialDropped():
+            case told.TrialDropped():
                 return [f"{when} gave up {record.trial}: {record.why}"]
-            case NodeChanged() if record.phase == "lost":
+            case told.NodeChanged() if record.phase == "lost":
                 return [f"{when} lost {record.node}: {record.why}"]
-            case Replanned():
+            case told.Replanned():
                 return [f"{when} {record.why}"]
-            case Noted():
+            case told.Noted():
                 return [f"{when} {record.text}"]
-            case Paused():
+            case told.Paused():
                 return [f"{when} paused: {record.why}"]
         return []
 
@@ -129,8 +113,8 @@ class RunView:
 
 @contextmanager
 def listening(
-    events: Path | None, teller: Teller | RunView, see: Callable[[Record], None] | None = None
-) -> Iterator[Callable[[Record], None]]:
+    events: Path | None, teller: Teller | RunView, see: Callable[[told.Record], None] | None = None
+) -> Iterator[Callable[[told.Record], None]]:
     """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
 
     ``see`` is told what would be written down.
@@ -146,11 +130,11 @@ def listening(
 
             status = held.enter_context(Console(stderr=True).status("starting"))
 
-        def listen(record: Record) -> None:
-            if file is not None and not isinstance(record, MetricsShown):  # each was written when it came
-                file.write(encode(record) + "\n")
+        def listen(record: told.Record) -> None:
+            if file is not None and not isinstance(record, told.MetricsShown):  # each was written when it came
+                file.write(told.encode(record) + "\n")
                 file.flush()
-            if see is not None and not isinstance(record, Progressed):
+            if see is not None and not isinstance(record, told.Progressed):
                 see(record)
             for text in teller.tell(record):
                 note(text)

@@ -23,19 +23,13 @@ from typing import Any
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
+from optplan.execution import records as told
 from optplan.execution.command_executor import QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.terms import Heard
 from optplan.execution.folders import Ending, FolderSettings, Running
 from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation, Reported
-from optplan.execution.records import (
-    Checkpoint,
-    NodeNoticed,
-    OperationEnded,
-    OperationFailed,
-    Progressed,
-)
 from optplan.execution.supervision import clear, end, is_running, list_homes
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
@@ -157,7 +151,7 @@ class FolderFleet(QueueExecutor[Ranks]):
                 said = json.loads(path.read_text(encoding="utf-8"))
                 age_s = max(0.0, time.time() - path.stat().st_mtime)
                 now_s = self.now_s()
-                self._events.append(NodeNoticed(now_s, path.stem, now_s - age_s + float(said["in_s"])))
+                self._events.append(told.NodeNoticed(now_s, path.stem, now_s - age_s + float(said["in_s"])))
                 self._noticed.add(path.name)
 
     def _read_progress(self, running: Running[Ranks]) -> None:
@@ -193,7 +187,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         done = report.iterations or 0
         if done > running.iterations:
             running.iterations = done
-            self._events.append(Progressed(report.t, report.operation, done, metrics))
+            self._events.append(told.Progressed(report.t, report.operation, done, metrics))
 
     def _has_begun(self, folder: Path) -> bool:  # noqa: ARG002
         """Leave it to heartbeats whether an iteration hangs."""
@@ -210,13 +204,13 @@ class FolderFleet(QueueExecutor[Ranks]):
         assert ranks is not None  # as every fleet has that was started
         done, busy_s = running.iterations, now_s - operation.wanted_s
         heard = ranks.heard
-        checkpoint = Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
+        checkpoint = told.Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
         complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
         if complete or running.kill_at_s is not None:
             stored = done if complete else stored
-            return OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
+            return told.OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
         why = heard.trouble or self._explain(running).why
-        return OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
+        return told.OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
 
     def _explain(self, running: Running[Ranks]) -> Ending:  # noqa: ARG002 - ranks say more, where they can
         return Ending("all of its ranks have ended before its time")

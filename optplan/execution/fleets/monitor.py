@@ -12,28 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from optplan.errors import UsageError
+from optplan.execution import records as told
 from optplan.execution.fleets.state import Attempt, FleetState
 from optplan.execution.fleets.terms import RETURN_HEARTBEATS, FleetOptions, Heard, write_fleet
 from optplan.execution.journal import Journal
 from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
 from optplan.execution.protocol import Executor, Rehearser, Reported
-from optplan.execution.records import (
-    CheckpointStored,
-    CheckpointWanted,
-    Ended,
-    LimitsAsked,
-    NodeChanged,
-    NodeNoticed,
-    NodeWanted,
-    OperationEnded,
-    OperationFailed,
-    OperationStarted,
-    OperationWanted,
-    Paused,
-    Record,
-    Replanned,
-    StopWanted,
-)
 from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
@@ -67,7 +51,7 @@ class Monitor(Loop[FleetState]):
         self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
-        self._decided: list[Record] = []
+        self._decided: list[told.Record] = []
         #: From when on silence counts: nobody is gone just because nobody listened.
         self._since_s = -math.inf
         #: Whether nobody is waited for any longer, so that what is left is ended.
@@ -86,14 +70,14 @@ class Monitor(Loop[FleetState]):
 
     # ------------------------------------------------------------------------------------------------------- deciding
 
-    def _decide(self, now_s: float) -> list[Record]:
+    def _decide(self, now_s: float) -> list[told.Record]:
         """Decide the next thing, one a round."""
         self._decided, self._is_over = [], False
         if not self._decide_next(now_s) and self._interrupted and not self._given_up:
-            self._emit(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
+            self._emit(told.Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
         return self._decided
 
-    def _emit(self, *records: Record) -> None:
+    def _emit(self, *records: told.Record) -> None:
         for record in records:
             self._state.apply(record)
         self._decided += records
@@ -106,7 +90,7 @@ class Monitor(Loop[FleetState]):
         if attempt.stopping_s is not None:
             return self._await_end(attempt, now_s)
         if self._given_up:
-            self._emit(StopWanted(now_s, attempt.name, GIVEN_UP))
+            self._emit(told.StopWanted(now_s, attempt.name, GIVEN_UP))
             return True
         if self._heard.ended:
             self._is_over = not self._anyone_there(attempt, now_s)
@@ -117,36 +101,36 @@ class Monitor(Loop[FleetState]):
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
         if self._given_up:
-            self._decided += self._close(Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
+            self._decided += self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
             return True
         if state.is_done or state.stored >= state.instance.iterations:
-            self._decided += self._close(Ended(now_s, None))
+            self._decided += self._close(told.Ended(now_s, None))
             return True
         if state.stale:
             return self._plan_again(now_s)
         if state.crashes > self._terms.retries:
             why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
-            self._decided += self._close(Ended(now_s, None, why, EXIT_FAILED))
+            self._decided += self._close(told.Ended(now_s, None, why, EXIT_FAILED))
             return True
         if now_s < self._start_after_s:
             return False
         place, wanted = self._place(now_s)
         number = state.attempts + 1
         segment = state.plan.segments[0].id
-        self._emit(*wanted, OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
+        self._emit(*wanted, told.OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
         return True
 
-    def _place(self, now_s: float) -> tuple[dict[str, int], list[NodeWanted]]:
+    def _place(self, now_s: float) -> tuple[dict[str, int], list[told.NodeWanted]]:
         """Give each group of the plan its VMs: those that are alive first, then new ones."""
         free, made = self._state.held_nodes(), len(self._state.nodes)
         place: dict[str, int] = {}
-        wanted: list[NodeWanted] = []
+        wanted: list[told.NodeWanted] = []
         for group in self._state.plan.fleet:
             kept = [vm for vm in free if vm.resource == group.type][: group.count]
             names = [vm.name for vm in kept]
             for number in range(made + 1, made + 1 + group.count - len(kept)):
                 names.append(f"{group.type}.vm-{number:03d}")
-                wanted.append(NodeWanted(now_s, names[-1], group.id, group.type, f"train/{group.id}"))
+                wanted.append(told.NodeWanted(now_s, names[-1], group.id, group.type, f"train/{group.id}"))
             made += group.count - len(kept)
             free = [vm for vm in free if vm not in kept]
             place |= dict.fromkeys(names, group.gpus_per_vm)
@@ -170,27 +154,27 @@ class Monitor(Loop[FleetState]):
             limit_s = terms.time_limit_s
             found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
         except UsageError as error:
-            self._emit(Paused(now_s, str(error), EXIT_UNKNOWN))
+            self._emit(told.Paused(now_s, str(error), EXIT_UNKNOWN))
             return True
         plan, infeasibility = found
         if plan is not None:
             why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan, ' and ')}"
-            self._emit(Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
+            self._emit(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
-            asked = LimitsAsked(now_s, infeasibility.to_json_data())
-            self._emit(asked, Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
+            asked = told.LimitsAsked(now_s, infeasibility.to_json_data())
+            self._emit(asked, told.Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
         return True
 
     def _welcome(self, attempt: Attempt, now_s: float) -> bool:
         """Note who has reported for the first time."""
         vms, heard = self._state.nodes, self._heard.last_s
-        found: list[Record] = [
-            NodeChanged(now_s, name, Phase.READY)
+        found: list[told.Record] = [
+            told.NodeChanged(now_s, name, Phase.READY)
             for name in attempt.place
             if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.ranks_of(name))
         ]
         if attempt.ready_s is None and len(heard) == sum(attempt.place.values()):
-            found.append(OperationStarted(now_s, attempt.name))
+            found.append(told.OperationStarted(now_s, attempt.name))
         self._emit(*found)
         return bool(found)
 
@@ -200,7 +184,7 @@ class Monitor(Loop[FleetState]):
         silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
         heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
         why = {name: silent if name in heard else waited for name in lost}
-        self._emit(*(NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
+        self._emit(*(told.NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
         return bool(lost)
 
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
@@ -220,10 +204,10 @@ class Monitor(Loop[FleetState]):
         if attempt.order > attempt.answered and self._hears(attempt, attempt.rank, now_s) and not is_late:
             return False
         if not attempt.is_answered and rank is not None and not is_late:
-            self._emit(CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
+            self._emit(told.CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
             return True
-        gone = [NodeChanged(now_s, name, Phase.LOST, "taken back, as announced") for name in taken]
-        self._emit(*gone, StopWanted(now_s, attempt.name, why))
+        gone = [told.NodeChanged(now_s, name, Phase.LOST, "taken back, as announced") for name in taken]
+        self._emit(*gone, told.StopWanted(now_s, attempt.name, why))
         return True
 
     def _await_end(self, attempt: Attempt, now_s: float) -> bool:
@@ -237,14 +221,14 @@ class Monitor(Loop[FleetState]):
         self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
         return False
 
-    def _list_returned(self, attempt: Attempt) -> list[Record]:
+    def _list_returned(self, attempt: Attempt) -> list[told.Record]:
         """Return which silent VMs were heard of again in time: they have stalled, and are there."""
-        found: list[Record] = []
+        found: list[told.Record] = []
         for name in self._list_silent(attempt):
             silent_s, back_s = attempt.silent_s[name], self._heard.back_s.get(name, math.inf)
             if back_s <= silent_s + self._return_s:
                 why = f"is heard of again, {back_s - silent_s:.3g} s after it was missed"
-                found.append(NodeChanged(max(back_s, self._state.t), name, Phase.READY, why))
+                found.append(told.NodeChanged(max(back_s, self._state.t), name, Phase.READY, why))
         return found
 
     # --------------------------------------------------------------------------------------------------- who and when
@@ -325,15 +309,15 @@ class Monitor(Loop[FleetState]):
 
     # ----------------------------------------------------------------------------------------------- hearing and doing
 
-    def _perform(self, decided: Sequence[Record]) -> None:
+    def _perform(self, decided: Sequence[told.Record]) -> None:
         executor, attempt = self._executor, self._state.attempt
         for record in decided:
             match record:
-                case Replanned():
+                case told.Replanned():
                     self._adopt()
-                case OperationWanted():
+                case told.OperationWanted():
                     self._heard = Heard()
-                case CheckpointWanted():
+                case told.CheckpointWanted():
                     executor.ask(record.operation, record.order, record.rank)
         super()._perform(decided)
         if attempt is not None and self._is_over:
@@ -358,12 +342,12 @@ class Monitor(Loop[FleetState]):
     def _see_start(self, operation: str) -> None:
         """Leave it to the ranks: a fleet is there when all of them were heard of."""
 
-    def _see_change(self, event: NodeChanged) -> None:
+    def _see_change(self, event: told.NodeChanged) -> None:
         """Take note of a VM that is gone; that one is there is said by its ranks."""
         if event.phase == Phase.LOST:
             super()._see_change(event)
 
-    def _see_notice(self, event: NodeNoticed) -> None:
+    def _see_notice(self, event: told.NodeNoticed) -> None:
         if event.node in self._state.nodes and event.node not in self._state.taken_s:
             self._note(event)
 
@@ -380,15 +364,15 @@ class Monitor(Loop[FleetState]):
             known = state.checkpoint
             if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
                 stored = (attempt.name, event.rank, event.iterations or 0, event.stored, event.order)
-                self._note(CheckpointStored(event.t, *stored))
+                self._note(told.CheckpointStored(event.t, *stored))
 
-    def _see_end(self, event: OperationEnded) -> None:
+    def _see_end(self, event: told.OperationEnded) -> None:
         if event.complete:
             super()._see_end(event)
         else:
-            self._see_failure(OperationFailed(event.t, event.operation, "ended to go on otherwise"))
+            self._see_failure(told.OperationFailed(event.t, event.operation, "ended to go on otherwise"))
 
-    def _see_failure(self, event: OperationFailed) -> None:
+    def _see_failure(self, event: told.OperationFailed) -> None:
         """Take note that a fleet has ended before its time; it is not to blame where a VM has gone, or come back."""
         state, attempt = self._state, self._state.attempt
         assert attempt is not None  # it runs, as the loop has seen

@@ -9,28 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optplan.contracts import Infeasibility
+from optplan.execution import records as told
 from optplan.execution.protocol import Operation
-from optplan.execution.records import (
-    Checkpoint,
-    CheckpointStored,
-    CheckpointWanted,
-    Ended,
-    LimitsAsked,
-    NodeChanged,
-    NodeNoticed,
-    NodeReleasing,
-    NodeWanted,
-    Noted,
-    OperationEnded,
-    OperationFailed,
-    OperationStarted,
-    OperationWanted,
-    Paused,
-    Record,
-    Replanned,
-    Resumed,
-    StopWanted,
-)
 from optplan.execution.state import OperationState, Phase, RunState
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
@@ -95,7 +75,7 @@ class FleetState(RunState):
         self.returns: Counter[str] = Counter()
         #: When a VM was last found silent; what it stores can be used some time after that.
         self.silent_s = -math.inf
-        self.checkpoint: CheckpointStored | None = None
+        self.checkpoint: told.CheckpointStored | None = None
         self.iterations = 0
         self.spent_usd = 0.0
         #: The plans whose fleets were asked for, one after the other.
@@ -131,38 +111,38 @@ class FleetState(RunState):
         rate = math.fsum(self.instance.types[self.nodes[name].resource].price_usd_per_s for name in attempt.place)
         return self.spent_usd + (0.0 if since_s is None else rate * max(0.0, until_s - since_s))
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: told.Record) -> None:
         """Take a record in."""
         self.t = max(self.t, record.t)
         match record:
-            case NodeWanted() | NodeReleasing() | Noted() | Paused() | Ended():
+            case told.NodeWanted() | told.NodeReleasing() | told.Noted() | told.Paused() | told.Ended():
                 super().apply(record)
-            case NodeChanged():
+            case told.NodeChanged():
                 self._see_change(record)
                 super().apply(record)
-            case NodeNoticed():
+            case told.NodeNoticed():
                 self.taken_s[record.node] = record.at_s
-            case Replanned():
+            case told.Replanned():
                 self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
-            case LimitsAsked():
+            case told.LimitsAsked():
                 self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
-            case Resumed():
+            case told.Resumed():
                 self.question = None
                 self._change_limits(record.options)
                 super().apply(record)
             case _:
                 self._apply_to_attempt(record)
 
-    def _apply_to_attempt(self, record: Record) -> None:
+    def _apply_to_attempt(self, record: told.Record) -> None:
         match record:
-            case OperationWanted():
+            case told.OperationWanted():
                 self.operations[record.operation] = Attempt(self._describe(record), Phase.WANTED, record.t)
                 self.attempts, self.iterations = record.attempt, self.stored
                 if not self.followed or self.followed[-1].plan_id != self.plan.plan_id:
                     self.followed.append(self.plan)
-            case OperationEnded() | OperationFailed():
+            case told.OperationEnded() | told.OperationFailed():
                 self._end_attempt(record)
-            case CheckpointStored():
+            case told.CheckpointStored():
                 if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
                     self.checkpoint = record
                 self.iterations = max(self.iterations, record.iterations)
@@ -173,7 +153,7 @@ class FleetState(RunState):
             case _:
                 pass
 
-    def _describe(self, record: OperationWanted) -> Operation:
+    def _describe(self, record: told.OperationWanted) -> Operation:
         """Return what is asked for: all ranks of the plan's fleet, from what was stored last on."""
         batches = tuple(
             group.batch_per_rank for group in self.plan.fleet for _ in range(group.count * group.gpus_per_vm)
@@ -190,33 +170,33 @@ class FleetState(RunState):
             batches=batches,
             from_iterations=self.stored,
             to_iterations=self.instance.iterations,
-            checkpoint=None if before is None else Checkpoint(before.path, ""),
+            checkpoint=None if before is None else told.Checkpoint(before.path, ""),
             wanted_s=record.t,
         )
 
-    def _end_attempt(self, record: OperationEnded | OperationFailed) -> None:
+    def _end_attempt(self, record: told.OperationEnded | told.OperationFailed) -> None:
         progressed = self.attempt is not None and self.stored > self.attempt.operation.from_iterations
         self.spent_usd = self.spent_by(record.t)
         self.operations.clear()
         self.iterations = max(self.iterations, record.iterations or 0)
-        self.is_done = isinstance(record, OperationEnded) and record.complete
-        if isinstance(record, OperationFailed) and not record.blameless:
+        self.is_done = isinstance(record, told.OperationEnded) and record.complete
+        if isinstance(record, told.OperationFailed) and not record.blameless:
             self.crashes = 1 if progressed else self.crashes + 1
             self.last_failure = record.why
 
     @staticmethod
-    def _move(attempt: Attempt, record: Record) -> None:
+    def _move(attempt: Attempt, record: told.Record) -> None:
         match record:
-            case OperationStarted():
+            case told.OperationStarted():
                 attempt.ready_s, attempt.phase = record.t, Phase.RUNNING
-            case CheckpointWanted():
+            case told.CheckpointWanted():
                 attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
-            case StopWanted():
+            case told.StopWanted():
                 attempt.stopping_s, attempt.phase = record.t, Phase.STOPPING
             case _:
                 pass
 
-    def _see_change(self, record: NodeChanged) -> None:
+    def _see_change(self, record: told.NodeChanged) -> None:
         """Take note of a VM that is lost, or has come back."""
         vm = self.nodes[record.node]
         if record.phase == Phase.LOST:

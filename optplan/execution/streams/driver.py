@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
@@ -15,20 +16,6 @@ from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.protocol import Executor
-from optplan.execution.records import (
-    Ended,
-    EpochDone,
-    JobArrived,
-    NodeReleasing,
-    NodeWanted,
-    OperationWanted,
-    PlaceLeft,
-    Progressed,
-    Record,
-    StopWanted,
-    TablePublished,
-    TrialDropped,
-)
 from optplan.execution.state import Phase
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.learning import Reporter
@@ -97,12 +84,12 @@ class StreamDriver(Loop[StreamState]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[Record]:
+    def _decide(self, now_s: float) -> list[told.Record]:
         if self._interrupted:
             return self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
-        state, decided = self._state, list[Record]()
+        state, decided = self._state, list[told.Record]()
 
-        def emit(record: Record) -> None:
+        def emit(record: told.Record) -> None:
             state.apply(record)
             decided.append(record)
             self._report(record)
@@ -118,31 +105,33 @@ class StreamDriver(Loop[StreamState]):
         self._size(decision, now_s, emit)
         if not decided and self._is_stuck():
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
-                emit(TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
+                emit(told.TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
         if not (self._coming or state.active or state.operations):
-            decided += self._close(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
+            decided += self._close(
+                told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values())))
+            )
         return decided
 
-    def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
+    def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
         epochs = job.epochs or self._terms.epochs.get(job.job_class, 1)
         committed = None if self._learner is None else self._learner.expect(job.job_class)
-        return JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration), committed)
+        return told.JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration), committed)
 
-    def _learn(self, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _learn(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         made = None if self._learner is None else self._learner.consider(now_s)
         if made is not None and made[0].classes != self._state.table.classes:
-            emit(TablePublished(now_s, made[0].to_json_data(), made[1]))
+            emit(told.TablePublished(now_s, made[0].to_json_data(), made[1]))
 
-    def _give_up(self, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _give_up(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Drop jobs that have failed too often."""
         jobs = [self._state.jobs[name] for name in self._state.changed_jobs]
         failing = [job for job in jobs if job.is_hopeless or job.failures > self._terms.retries]
         for job in sorted(failing, key=_number):
             if not (job.is_over or job.operation):
-                emit(TrialDropped(now_s, job.name, job.last_failure))
+                emit(told.TrialDropped(now_s, job.name, job.last_failure))
 
-    def _divide(self, now_s: float, emit: Callable[[Record], None]) -> Decision:
+    def _divide(self, now_s: float, emit: Callable[[told.Record], None]) -> Decision:
         """Tell the allocator what has changed since it was last asked, and ask it."""
         state, allocator, rules = self._state, self._allocator, self._terms.rules
         allocator.follow(state.table)
@@ -163,7 +152,7 @@ class StreamDriver(Loop[StreamState]):
         state.changed_jobs, state.changed_nodes = {}, {}
         return allocator.decide()
 
-    def _watch_claims(self, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _watch_claims(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
         state = self._state
         for name in state.changed_jobs:
@@ -180,11 +169,11 @@ class StreamDriver(Loop[StreamState]):
             else:
                 self._leave(job, now_s, emit)
 
-    def _leave(self, job: JobState, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _leave(self, job: JobState, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Claim the place of a job no more."""
         self._claiming.pop(job.name, None)
         if job.place:
-            emit(PlaceLeft(now_s, job.name))
+            emit(told.PlaceLeft(now_s, job.name))
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
@@ -197,19 +186,21 @@ class StreamDriver(Loop[StreamState]):
         known = (job.name, job.job_class, job.iterations, job.place, job.row, job.arrived_s)
         return ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left)
 
-    def _place(self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[Record], None]) -> None:
+    def _place(
+        self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[told.Record], None]
+    ) -> None:
         """Stop a job that is to be elsewhere; start one that is nowhere, as soon as its GPUs are free."""
         state = self._state
         if job.operation:
             running = state.operations[job.operation]
             if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
-                emit(StopWanted(now_s, job.operation, "resize"))
+                emit(told.StopWanted(now_s, job.operation, "resize"))
         elif not target:
             self._leave(job, now_s, emit)
         elif state.has_free(target, self._terms.rules.gpus_per_node):
             attempt = job.attempts + 1
             name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
-            emit(OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
+            emit(told.OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
 
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
         """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""
@@ -218,16 +209,16 @@ class StreamDriver(Loop[StreamState]):
             return job.epochs  # it runs on something else than it wants: it is stopped when that is there
         return min(job.epochs, table.keeps_until(job.job_class, job.iterations, job.row))
 
-    def _size(self, decision: Decision, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _size(self, decision: Decision, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""
         state = self._state
         for kind, wanted in decision.nodes.items():
             held, made = len(state.pools.get(kind, ())), state.made.get(kind, 0)
             for number in range(wanted - held):
-                emit(NodeWanted(now_s, f"{kind}.node-{made + number + 1:05d}", kind, kind, kind))
+                emit(told.NodeWanted(now_s, f"{kind}.node-{made + number + 1:05d}", kind, kind, kind))
         for name in decision.idle:
             if not state.taken.get(name):
-                emit(NodeReleasing(now_s, name))
+                emit(told.NodeReleasing(now_s, name))
         if self._expander is not None and decision.nodes != self._told:
             self._told = dict(decision.nodes)
             self._expander(self._told)
@@ -249,24 +240,24 @@ class StreamDriver(Loop[StreamState]):
 
     # --------------------------------------------------------------------------------------------- writing and doing
 
-    def _perform(self, decided: Sequence[Record]) -> None:
+    def _perform(self, decided: Sequence[told.Record]) -> None:
         super()._perform(decided)
-        if any(isinstance(record, Ended) for record in decided):
+        if any(isinstance(record, told.Ended) for record in decided):
             stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
             self._executor.prune(stored, ())
 
-    def _note(self, fact: Record) -> None:
+    def _note(self, fact: told.Record) -> None:
         super()._note(fact)
         self._report(fact)
 
-    def _report(self, record: Record) -> None:
+    def _report(self, record: told.Record) -> None:
         if self._learner is not None:
             self._learner.see(record)
 
-    def _see_progress(self, event: Progressed) -> None:
+    def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)
         if running is not None and event.iterations > self._state.jobs[running.operation.trial].iterations:
-            self._note(EpochDone(event.t, event.operation, event.iterations, event.seconds))
+            self._note(told.EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
 
 

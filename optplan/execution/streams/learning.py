@@ -11,23 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from optplan.errors import DataError
+from optplan.execution import records as told
 from optplan.execution.online.calculator import Verdict, WidthCalculator
 from optplan.execution.online.events import NodeStart, OnlineEvent, Run
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.online.witness import Witness
-from optplan.execution.records import (
-    EpochDone,
-    JobArrived,
-    NodeChanged,
-    NodeWanted,
-    OperationEnded,
-    OperationFailed,
-    OperationWanted,
-    Record,
-    TrialDropped,
-)
 from optplan.execution.state import Phase
 from optplan.execution.trial_files import write
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -47,32 +37,32 @@ class Reporter(Witness):
         self._jobs: dict[str, tuple[int, set[int], list[Run]]] = {}
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
-        self._wanted: dict[str, OperationWanted] = {}
+        self._wanted: dict[str, told.OperationWanted] = {}
 
-    def see(self, record: Record) -> None:
+    def see(self, record: told.Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
         match record:
-            case EpochDone():  # what comes most
+            case told.EpochDone():  # what comes most
                 self._see_epoch(record)
-            case NodeWanted():
+            case told.NodeWanted():
                 self._types[record.node] = record.resource
-            case NodeChanged():
+            case told.NodeChanged():
                 self._see_node(record)
-            case JobArrived():
+            case told.JobArrived():
                 self._jobs[record.job] = record.epochs, set(), []
                 self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
-            case OperationWanted():
+            case told.OperationWanted():
                 self._wanted[record.operation] = record
-            case OperationEnded():
+            case told.OperationEnded():
                 wanted = self._leave(record)
                 if record.iterations >= self._jobs[wanted.trial][0]:
                     self._see_end(wanted.trial, record.t, whole=True)
-            case OperationFailed():
+            case told.OperationFailed():
                 self._leave(record)
-            case TrialDropped():
+            case told.TrialDropped():
                 self._see_end(record.trial, record.t, whole=False)
 
-    def recall(self, records: Iterable[Record]) -> None:
+    def recall(self, records: Iterable[told.Record]) -> None:
         """Take note of what the journal knows."""
         for record in records:
             self.see(record)
@@ -82,7 +72,7 @@ class Reporter(Witness):
         del job_class
         return None
 
-    def _see_node(self, record: NodeChanged) -> None:
+    def _see_node(self, record: told.NodeChanged) -> None:
         """Note how long a node took to start: nobody holds it meanwhile, and it is paid."""
         if record.phase == Phase.LAUNCHING:
             self._launched_s[record.node] = record.t
@@ -95,14 +85,14 @@ class Reporter(Witness):
             )
             self._events.append(NodeStart(id=event_id, at_s=record.t, gpus=gpus, gpu_type=gpu_type, seconds=seconds))
 
-    def _leave(self, record: OperationEnded | OperationFailed) -> OperationWanted:
+    def _leave(self, record: told.OperationEnded | told.OperationFailed) -> told.OperationWanted:
         """Note what an operation held that is over."""
         wanted = self._wanted.pop(record.operation)
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
         self._jobs[wanted.trial][2].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
         return wanted
 
-    def _see_epoch(self, record: EpochDone) -> None:
+    def _see_epoch(self, record: told.EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
         wanted, epoch = self._wanted[record.operation], record.epochs
         job, seen = wanted.trial, self._jobs[wanted.trial][1]
@@ -189,7 +179,7 @@ class ServiceReporter(Reporter):
         self._seen = stamp
         return found, f"table {found.number} of {self._table}"
 
-    def recall(self, records: Iterable[Record]) -> None:
+    def recall(self, records: Iterable[told.Record]) -> None:
         """Take note of what the journal knows; its publisher was told, and remembers."""
         super().recall(records)
         self._events = []

@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from optplan.execution import records as told
 from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Operation
-from optplan.execution.records import (
-    EpochDone,
-    JobArrived,
-    NodeChanged,
-    NodeReleasing,
-    NodeWanted,
-    OperationEnded,
-    OperationFailed,
-    OperationWanted,
-    PlaceLeft,
-    Record,
-    TablePublished,
-    TrialDropped,
-)
 from optplan.execution.state import Member, OperationState, Phase, RunState
 
 
@@ -73,7 +60,7 @@ class StreamState(RunState):
             for name, gpus in place.items()
         )
 
-    def operation_of(self, wanted: OperationWanted) -> Operation:
+    def operation_of(self, wanted: told.OperationWanted) -> Operation:
         """Return what an intent asks the executor to start: the job, up to its next change of width or its end."""
         job = self.jobs[wanted.trial]
         gpus = sum(wanted.place.values())
@@ -94,9 +81,9 @@ class StreamState(RunState):
             step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.iterations, job.row),
         )
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: told.Record) -> None:
         match record:
-            case JobArrived():
+            case told.JobArrived():
                 self.jobs[record.job] = self.active[record.job] = JobState(
                     record.job,
                     record.configuration,
@@ -107,31 +94,31 @@ class StreamState(RunState):
                     arrived_s=record.t,
                 )
                 self.changed_jobs[record.job] = None
-            case TablePublished():
+            case told.TablePublished():
                 self.table, self.tables = WidthTable.parse(record.table, path="table"), self.tables + 1
-            case OperationWanted():
+            case told.OperationWanted():
                 self._start(self.jobs[record.trial], record)
-            case OperationEnded() | OperationFailed():
+            case told.OperationEnded() | told.OperationFailed():
                 self._end(self.operations.pop(record.operation), record)
-            case EpochDone():
+            case told.EpochDone():
                 job = self.jobs[self.operations[record.operation].operation.trial]
                 job.iterations = record.epochs
                 self.changed_jobs[job.name] = None
-            case PlaceLeft():
+            case told.PlaceLeft():
                 self.jobs[record.job].place = {}
                 self.changed_jobs[record.job] = None
-            case TrialDropped():
+            case told.TrialDropped():
                 job = self.active.pop(record.trial)
                 job.why_dropped, job.ended_s, job.place = record.why, record.t, {}
                 self.changed_jobs[job.name] = None
             case _:
                 super()._apply(record)
-                if isinstance(record, NodeWanted):
+                if isinstance(record, told.NodeWanted):
                     self.made[record.resource] = self.made.get(record.resource, 0) + 1
-                elif isinstance(record, NodeChanged | NodeReleasing):
+                elif isinstance(record, told.NodeChanged | told.NodeReleasing):
                     self.changed_nodes[record.node] = None
 
-    def _start(self, job: JobState, record: OperationWanted) -> None:
+    def _start(self, job: JobState, record: told.OperationWanted) -> None:
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         job.operation, job.place, job.attempts = record.operation, record.place, record.attempt
         for name, held in record.place.items():
@@ -141,7 +128,7 @@ class StreamState(RunState):
         if not job.widths or job.widths[-1] != gpus:
             job.widths.append(gpus)
 
-    def _end(self, ended: OperationState, record: OperationEnded | OperationFailed) -> None:
+    def _end(self, ended: OperationState, record: told.OperationEnded | told.OperationFailed) -> None:
         operation = ended.operation
         job = self.jobs[operation.trial]
         job.operation = ""
@@ -150,7 +137,7 @@ class StreamState(RunState):
         self.changed_jobs[job.name] = None
         job.gpu_s += (record.t - ended.wanted_s) * operation.workers
         job.see_end(record)
-        if isinstance(record, OperationEnded):
+        if isinstance(record, told.OperationEnded):
             if job.iterations >= job.epochs:
                 job.ended_s = record.t
                 del self.active[job.name]
