@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, dataclass_transform
 
 from optplan.errors import DataError, nearest_name_hint
 
@@ -26,28 +26,32 @@ class Checkpoint:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Record:
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class _Frozen:
+    """Makes its heirs frozen dataclasses."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Record(_Frozen):
     """What is written down at a time ``t``, in seconds since the run began."""
 
     t: float
 
 
-@dataclass(frozen=True)
 class Began(Record):
     """The run has begun; what was drawn for its trials."""
 
     configurations: dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True)
 class Resumed(Record):
     """Another driver goes on; options that are others from now on."""
 
     options: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class NodeWanted(Record):
     """Intent: a node is asked for."""
 
@@ -58,7 +62,6 @@ class NodeWanted(Record):
     replacement: bool = False
 
 
-@dataclass(frozen=True)
 class NodeChanged(Record):
     """Fact: a node is ``launching``, ``ready``, ``released`` or ``lost``, and what ran on it.
 
@@ -71,14 +74,12 @@ class NodeChanged(Record):
     usd_per_hour: float | None = None
 
 
-@dataclass(frozen=True)
 class NodeReleasing(Record):
     """Intent: a node is given back."""
 
     node: str
 
 
-@dataclass(frozen=True)
 class SegmentOpened(Record):
     """Decision: a segment's condition holds; these trials are its members, the best first."""
 
@@ -86,14 +87,12 @@ class SegmentOpened(Record):
     members: list[str]
 
 
-@dataclass(frozen=True)
 class SegmentBegan(Record):
     """Decision: the segment has its nodes; its members start."""
 
     segment: str
 
 
-@dataclass(frozen=True)
 class OperationWanted(Record):
     """Intent: a trial is started on its GPUs."""
 
@@ -104,14 +103,12 @@ class OperationWanted(Record):
     place: dict[str, int]
 
 
-@dataclass(frozen=True)
 class OperationStarted(Record):
     """Fact: it was started."""
 
     operation: str
 
 
-@dataclass(frozen=True)
 class StopWanted(Record):
     """Intent: an operation is asked to store its state and end."""
 
@@ -119,7 +116,6 @@ class StopWanted(Record):
     why: str
 
 
-@dataclass(frozen=True)
 class OperationEnded(Record):
     """Fact: an operation has ended in good order: it did its iterations, or stopped when it was asked to.
 
@@ -139,7 +135,6 @@ class OperationEnded(Record):
     timings: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class OperationFailed(Record):
     """Fact: an operation has crashed, or was killed or lost.
 
@@ -159,7 +154,6 @@ class OperationFailed(Record):
     checkpoint: Checkpoint | None = None
 
 
-@dataclass(frozen=True)
 class Progressed(Record):
     """An operation has done another iteration, ``iterations`` in all: told, and not written down.
 
@@ -172,7 +166,6 @@ class Progressed(Record):
     seconds: float | None = None
 
 
-@dataclass(frozen=True)
 class MetricsShown(Record):
     """What operations have shown on the way since the last such record: by operation, iterations in all and the metric.
 
@@ -182,7 +175,6 @@ class MetricsShown(Record):
     curves: dict[str, list[tuple[int, float]]]
 
 
-@dataclass(frozen=True)
 class JobArrived(Record):
     """Fact: a job of a stream is there; which row of the width table it follows, and what it will take of the budget.
 
@@ -197,7 +189,6 @@ class JobArrived(Record):
     committed: float | None = None
 
 
-@dataclass(frozen=True)
 class EpochDone(Record):
     """Fact: a job of a stream has done so many epochs; seconds of the last one, where they are known."""
 
@@ -206,14 +197,12 @@ class EpochDone(Record):
     seconds: float | None = None
 
 
-@dataclass(frozen=True)
 class PlaceLeft(Record):
     """Decision: a job between two operations does not keep the place that it had."""
 
     job: str
 
 
-@dataclass(frozen=True)
 class TablePublished(Record):
     """Decision: from now on jobs of a stream hold what another width table says."""
 
@@ -221,7 +210,6 @@ class TablePublished(Record):
     why: str
 
 
-@dataclass(frozen=True)
 class TrialDropped(Record):
     """Decision: a trial is given up."""
 
@@ -229,7 +217,6 @@ class TrialDropped(Record):
     why: str
 
 
-@dataclass(frozen=True)
 class SegmentEnded(Record):
     """Decision: a segment is over; its members, the best first."""
 
@@ -237,7 +224,6 @@ class SegmentEnded(Record):
     ranking: list[str]
 
 
-@dataclass(frozen=True)
 class Replanned(Record):
     """Decision: from now on another plan is followed, which supersedes the one before; what the meter showed."""
 
@@ -247,7 +233,6 @@ class Replanned(Record):
     spent_gpu_hours: float
 
 
-@dataclass(frozen=True)
 class NodeNoticed(Record):
     """Fact: the provider has said that it will take a node back, and when."""
 
@@ -255,7 +240,6 @@ class NodeNoticed(Record):
     at_s: float
 
 
-@dataclass(frozen=True)
 class CheckpointWanted(Record):
     """Intent: a rank of an operation is asked to store what all ranks share; orders are numbered."""
 
@@ -265,7 +249,6 @@ class CheckpointWanted(Record):
     why: str
 
 
-@dataclass(frozen=True)
 class CheckpointStored(Record):
     """Fact: a rank has stored it, after so many iterations in all; where the file is."""
 
@@ -276,21 +259,18 @@ class CheckpointStored(Record):
     order: int = 0
 
 
-@dataclass(frozen=True)
 class LimitsAsked(Record):
     """Decision: nothing keeps the limits any more; what would, as an infeasibility says it."""
 
     infeasibility: dict[str, Any]
 
 
-@dataclass(frozen=True)
 class Noted(Record):
     """Something that a reader of the run should know."""
 
     text: str
 
 
-@dataclass(frozen=True)
 class Paused(Record):
     """The run rests; it can be resumed."""
 
@@ -298,7 +278,6 @@ class Paused(Record):
     code: int
 
 
-@dataclass(frozen=True)
 class Ended(Record):
     """The run is over."""
 
