@@ -6,6 +6,7 @@ before. Slurm chooses the machines and queues jobs; what they wait in its queue 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -22,6 +23,8 @@ from optplan.execution.supervision import read_code, write_command
 
 #: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
 _PATIENCE_S, _OUTAGE_S = 60.0, 600.0
+#: Where Slurm's commands are.
+_ELSEWHERE = "run on a machine that can submit to Slurm"
 #: States in which jobs end that are not to blame for it.
 _BLAMELESS = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 
@@ -73,7 +76,7 @@ class SlurmExecutor(QueueExecutor[str]):
     def _look_around(self) -> None:
         """Ask once for all jobs which of them are still there; while Slurm does not answer, those that were."""
         try:
-            self._alive = frozenset(_call("squeue", "--noheader", "--me", "--format=%i").split())
+            self._alive = frozenset(call("squeue", "--noheader", "--me", "--format=%i").split())
         except OutputError:
             if self.now_s() >= self._answered_s + _OUTAGE_S:
                 raise
@@ -89,7 +92,7 @@ class SlurmExecutor(QueueExecutor[str]):
     def _explain(self, running: Running[str]) -> Ending:
         if read_code(running.folder) is None and running.handle is not None:
             with suppress(OutputError):  # Slurm forgets jobs some minutes after they have ended
-                said = re.search(r"JobState=(\w+)", _call("scontrol", "show", "job", running.handle))
+                said = re.search(r"JobState=(\w+)", call("scontrol", "show", "job", running.handle))
                 if said is not None and said[1] != "COMPLETED":
                     why = f"left nothing behind; Slurm says {said[1]} of its job {running.handle}"
                     return Ending(why, blameless=said[1] in _BLAMELESS)
@@ -106,7 +109,7 @@ def _divide(place: Mapping[str, int]) -> tuple[int, int]:
 def submit(name: str, options: Mapping[str, str], line: str) -> str:
     """Submit a job that runs a line of a shell, and return its number; who starts it anew is the driver."""
     given = [f"--{option}={value}" for option, value in options.items()]
-    number = _call("sbatch", "--parsable", "--no-requeue", f"--job-name={name}", *given, f"--wrap={line}")
+    number = call("sbatch", "--parsable", "--no-requeue", f"--job-name={name}", *given, f"--wrap={line}")
     return number.strip().partition(";")[0]  # the name of the cluster may follow
 
 
@@ -114,25 +117,37 @@ def find_jobs(*names: str) -> dict[str, str]:
     """Return the numbers of the jobs that there are, by these names."""
     if not names:
         return {}
-    lines = _call("squeue", "--noheader", "--me", f"--name={','.join(names)}", "--format=%i %j").splitlines()
+    lines = call("squeue", "--noheader", "--me", f"--name={','.join(names)}", "--format=%i %j").splitlines()
     return {name: number for number, name in map(str.split, lines)}
 
 
 def cancel(number: str) -> None:
     """End a job; where Slurm cannot, as it has just ended or does not answer, who still sees it tries again."""
     with suppress(OutputError):
-        _call("scancel", number)
+        call("scancel", number)
 
 
-def _call(*words: str) -> str:
-    """Run one of Slurm's commands and return what it printed; UsageError if it is missing, OutputError if it fails."""
+def call(*words: str, patience_s: float = _PATIENCE_S, instead: str = _ELSEWHERE, **variables: str) -> str:
+    """Run a program, such as one of Slurm's, to its end, with variables of its environment; return what it printed.
+
+    UsageError says what to do ``instead`` if it is missing; OutputError, if it fails or does not answer, what it said.
+    """
+    env = {**os.environ, **variables}
     try:
-        done = subprocess.run(words, timeout=_PATIENCE_S, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        message = f"executor: {words[0]} is not installed; run on a machine that can submit to Slurm"
-        raise UsageError(message) from None
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            timeout=patience_s,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise UsageError(f"{words[0]} cannot be started ({error.strerror}); {instead}") from None
     except subprocess.TimeoutExpired:
-        raise OutputError(f"{words[0]} did not answer within {_PATIENCE_S:g} s; is Slurm up?") from None
+        raise OutputError(f"{words[0]} did not answer within {patience_s:g} s; is it up?") from None
     if done.returncode:
         raise OutputError(f"{words[0]} failed: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
     return done.stdout

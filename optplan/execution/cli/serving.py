@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import note
-from optplan.cli.options import BUDGET, DIR, TIME, Kind, parse_share
+from optplan.cli.options import BUDGET, DIR, TIME, Kind, argument, option, parse_share
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, Amount
 
@@ -41,8 +41,7 @@ def _parse_listen(text: str, *, what: str) -> tuple[str, int]:
 _PART = Kind("PART", _parse_part)
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
         "optplan serve state --instance boa-newtrace --budget 120gpu",
@@ -50,52 +49,39 @@ _PART = Kind("PART", _parse_part)
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
-@click.argument("folder", metavar="STATE", type=DIR)
-@click.option("--instance", metavar="NAME", help="Instance (name or file) to begin with; kept in STATE.")
-@click.option("--budget", type=BUDGET, help="Its budget: 120gpu, 30000usd/month.")
-@click.option(
-    "--listen",
-    type=Kind("HOST:PORT", _parse_listen),
-    default=f"127.0.0.1:{_DEFAULT_PORT}",
-    help="Where to listen; port 0 takes a free one.",
-)
-@click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
-@click.option("--inbox", type=DIR, help="Folder whose files are taken: events, sacct's lists.")
-@click.option("--slurm", is_flag=True, help="Ask sacct every minute.", show_default=False)
-@click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
-@click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
-@click.option("--window", type=TIME, help="What was seen so long ago weighs 1/e: 72h.")
-@click.option("--every", type=TIME, help="Calculate again at the latest after: 15min.")
-@click.option("--move", type=_PART, help="Calculate at once where something moved by: 5%.")
-@click.option(
-    "--hold-budget",
-    type=click.Choice(["no", "debt", "repaid"]),
-    help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt, or "
-    "repays it in the long run; no unless given.",
-)
-@click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
-@click.option(
-    "--new-speedup",
-    metavar="LAW",
-    help="What new classes are taken for until they are measured: linear unless given, amdahl:FRACTION or "
-    "power:EXPONENT.",
-)
-@click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from.")
 def serve(
-    folder: Path,
+    folder: Path = argument(metavar="STATE", type=DIR),
     *,
-    instance: str | None,
-    budget: Amount | None,
-    listen: tuple[str, int],
-    names: tuple[str, ...],
-    inbox: Path | None,
-    slurm: bool,
-    timezone: str,
-    class_pattern: str,
-    window: float | None,
-    every: float | None,
+    instance: str | None = option(metavar="NAME", help="Instance (name or file) to begin with; kept in STATE."),
+    budget: Amount | None = option(type=BUDGET, help="Its budget: 120gpu, 30000usd/month."),
+    listen: tuple[str, int] = option(
+        type=Kind("HOST:PORT", _parse_listen),
+        default=f"127.0.0.1:{_DEFAULT_PORT}",
+        help="Where to listen; port 0 takes a free one.",
+    ),
+    names: tuple[str, ...] = option(
+        "--name", metavar="HOST", multiple=True, help="Another name that requests may call the host by."
+    ),
+    inbox: Path | None = option(type=DIR, help="Folder whose files are taken: events, sacct's lists."),
+    slurm: bool = option(is_flag=True, help="Ask sacct every minute.", show_default=False),
+    timezone: str = option(metavar="ZONE", default="UTC", help="Of the times in Slurm's files."),
+    class_pattern: str = option(metavar="REGEX", default="", help="Finds a job's class in its name."),
+    window: float | None = option(type=TIME, help="What was seen so long ago weighs 1/e: 72h."),
+    every: float | None = option(type=TIME, help="Calculate again at the latest after: 15min."),
+    move: float | None = option(type=_PART, help="Calculate at once where something moved by: 5%."),
+    hold_budget: str | None = option(
+        type=click.Choice(["no", "debt", "repaid"]),
+        help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt, "
+        "or repays it in the long run; no unless given.",
+    ),
+    least_gain: float | None = option(type=_PART, help="Publish from this gain on: 2%."),
+    new_speedup: str | None = option(
+        metavar="LAW",
+        help="What new classes are taken for until they are measured: linear unless given, amdahl:FRACTION or "
+        "power:EXPONENT.",
+    ),
+    gpus_per_node: int | None = option(type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from."),
     as_json: bool,  # noqa: ARG001 - what it prints is the address alone
-    **changes: float | str | None,
 ) -> int:
     """Keep width tables that follow the jobs, in the folder STATE, until SIGINT or SIGTERM.
 
@@ -106,10 +92,9 @@ def serve(
     import logging
 
     from optplan.execution.serving.access import read_token
-    from optplan.execution.serving.naming import ClassNames
     from optplan.execution.serving.publisher import Publisher
     from optplan.execution.serving.service import Door
-    from optplan.execution.serving.slurm import SlurmJobs
+    from optplan.execution.serving.slurm import ClassNames, SlurmJobs
     from optplan.execution.serving.sources import make_sources
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
@@ -121,11 +106,11 @@ def serve(
         if given is None:
             raise UsageError("--budget: goes with --instance, whose budget it is; give both")
         given = given.replace(budget=budget)
-    terms: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
-    terms |= {} if window is None else {"window_h": window / SECONDS_PER_HOUR}
-    terms |= {} if every is None else {"every_s": every}
+    hours = None if window is None else window / SECONDS_PER_HOUR
+    terms: dict[str, Any] = {"window_h": hours, "every_s": every, "move": move, "hold_budget": hold_budget}
+    terms |= {"least_gain": least_gain, "new_speedup": new_speedup, "gpus_per_node": gpus_per_node}
     jobs = SlurmJobs(ClassNames(class_pattern), Clock(find_zone(timezone)))
-    publisher = Publisher(folder, given, terms)
+    publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
     publisher.start()
     try:
         door = Door(read_token(folder), *listen, names=names)

@@ -6,17 +6,16 @@ come from the job's id and the time of its submission, so that it does no harm t
 
 from __future__ import annotations
 
-import os
-import subprocess
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from optplan.errors import DataError, MeasurementError
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
-from optplan.execution.serving.naming import ClassNames
+from optplan.execution.slurm import call
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.records import LeftOut, Row
 from optplan.instances.job_logs.sacct import read_sacct
@@ -24,10 +23,45 @@ from optplan.instances.job_logs.times import Clock
 
 #: What is asked of sacct.
 _FORMAT = "JobID,JobName,User,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES,Cluster"
-#: Seconds that it may take.
-_PATIENCE_S = 120.0
+#: Seconds that it may take, and what else to do.
+_PATIENCE_S, _INSTEAD = 120.0, "put its lists into the folder of --inbox instead"
+#: What may stand between a class and the rest of a name.
+_SEPARATORS = "-_./: "
 #: Endings after which nothing more comes.
 _OPEN = frozenset({"running", "pending", "requeued"})
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """Finds classes by a regular expression: the class is its first group, else all that it finds.
+
+    Where it is empty, it is the known class that the name begins with, the longest of several: ``bert`` for
+    ``bert-large-17``.
+    """
+
+    pattern: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the pattern."""
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise UsageError(f"class-pattern: {show_value(self.pattern)} is no regular expression ({error})") from None
+
+    def find(self, name: str, known: Iterable[str]) -> str:
+        """Return the class of a job."""
+        if self.pattern:
+            match = re.search(self.pattern, name)
+            found = "" if match is None else next((group for group in match.groups() if group), match[0])
+            if found:
+                return found
+            raise DataError("name", f"{show_value(name)} is not what the pattern finds", "correct --class-pattern")
+        classes = list(known)
+        fits = [each for each in classes if name == each or (name.startswith(each) and name[len(each)] in _SEPARATORS)]
+        if not fits:
+            fix = f"begin its name with one of the classes, or give --class-pattern; {nearest_name_hint(name, classes)}"
+            raise DataError("name", f"{show_value(name)} begins with no class that is known", fix)
+        return max(fits, key=len)
 
 
 @dataclass(frozen=True)
@@ -48,25 +82,11 @@ class SlurmJobs:
         since = datetime.now(UTC) - timedelta(days=days)
         command = ["sacct", "--allusers", "--parsable2", "--duplicates", "--format", _FORMAT]
         command += ["--starttime", since.strftime("%Y-%m-%dT%H:%M:%S")]
-        environment = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
-        with tempfile.NamedTemporaryFile(suffix=".sacct") as file:
-            try:
-                subprocess.run(
-                    command,
-                    stdout=file,
-                    stderr=subprocess.PIPE,
-                    stdin=subprocess.DEVNULL,
-                    check=True,
-                    timeout=_PATIENCE_S,
-                    env=environment,
-                )
-            except FileNotFoundError:
-                raise MeasurementError("sacct is not there; put its lists into the folder of --inbox instead") from None
-            except subprocess.TimeoutExpired:
-                raise MeasurementError(f"sacct has not answered for {_PATIENCE_S:g} s") from None
-            except subprocess.CalledProcessError as error:
-                said = error.stderr.decode("utf-8", "replace").strip()[:200]
-                raise MeasurementError(f"sacct ended with {error.returncode}: {said}") from None
+        utc = {"TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+        found = call(*command, patience_s=_PATIENCE_S, instead=_INSTEAD, **utc)
+        with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
+            file.write(found)
+            file.flush()
             return SlurmJobs(self.class_names, Clock()).read_list(Path(file.name), instance)
 
     def _turn(self, rows: Iterable[Row], instance: BoaInstance, left_out: LeftOut) -> Iterator[OnlineEvent]:

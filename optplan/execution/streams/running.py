@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,9 +25,9 @@ from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Run, name_training
+from optplan.execution.slurm import call
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamTerms
-from optplan.execution.streams.expanders import ask_command
 from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
@@ -151,6 +152,10 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         if options.inbox and not Path(options.inbox).is_dir():
             fix = "give the one that `optplan serve --inbox` names"
             raise UsageError(f"inbox: there is no folder {options.inbox}; {fix}")
+        try:
+            shlex.split(options.scale_command)
+        except ValueError as error:
+            raise UsageError(f"scale_command: got {options.scale_command!r} ({error}); close the quotes") from None
         if not self.is_virtual:
             return
         if self._truth is None:
@@ -179,7 +184,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             grace_s=options.grace_s,
             metric=options.metric or "",
         )
-        expander = partial(ask_command, options.scale_command) if options.scale_command else None
+        expander = partial(_tell_nodes, options.scale_command) if options.scale_command else None
         own: dict[str, Any] = {"learner": self._make_reporter(), "expander": expander}
         return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)
 
@@ -207,6 +212,13 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             return VirtualStreamExecutor(self._truth, now_s=self.state.t)
         own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
         return make_executor(options.executor, self._sizes, self._gather_settings(**own), now_s=self._clock_s())
+
+
+def _tell_nodes(command: str, nodes: Mapping[str, int]) -> None:
+    """Run the user's command for each type of which another number of nodes is wanted."""
+    for kind, count in nodes.items():
+        own = {"OPTPLAN_GPU_TYPE": kind, "OPTPLAN_NODES": str(count)}
+        call(*shlex.split(command), instead="give one that is there as --scale-command", **own)
 
 
 def _list_epochs(plan: BoaPlan) -> list[float]:

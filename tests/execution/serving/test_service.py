@@ -12,8 +12,8 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.serving.naming import ClassNames
 from optplan.execution.serving.service import MOST_BYTES
+from optplan.execution.serving.slurm import ClassNames
 from tests.execution.serving.conftest import TOKEN, Asking
 
 pytest.importorskip("aiohttp")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from optplan.errors import MeasurementError
+from optplan.errors import OutputError, UsageError
 from optplan.execution.online.events import Arrival, Completion
-from optplan.execution.serving.naming import ClassNames
 from optplan.execution.serving.publisher import Publisher
-from optplan.execution.serving.slurm import SlurmJobs
+from optplan.execution.serving.slurm import ClassNames, SlurmJobs
 from optplan.execution.serving.sources import FolderWatch, SlurmQuestions, repeat
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.times import Clock
@@ -147,7 +146,7 @@ def test_sacct_is_asked(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs, m
     """What sacct prints counts once however often it is asked; where there is none, or it fails, that is said."""
     monkeypatch.setenv("PATH", str(tmp_path))
     questions = SlurmQuestions(publisher, jobs)
-    with pytest.raises(MeasurementError, match="sacct is not there"):
+    with pytest.raises(UsageError, match=r"sacct cannot be started .*put its lists into the folder of --inbox"):
         questions.look()
     script = tmp_path / "sacct"
     (tmp_path / "list").write_text(_SACCT, "utf-8")
@@ -157,5 +156,5 @@ def test_sacct_is_asked(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs, m
         assert questions.look() == 5
         assert publisher.view.events == 5
     script.write_text("#!/bin/sh\necho no connection >&2; exit 1\n", "utf-8")
-    with pytest.raises(MeasurementError, match="sacct ended with 1: no connection"):
+    with pytest.raises(OutputError, match="sacct failed: no connection"):
         questions.look()

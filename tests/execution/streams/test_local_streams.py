@@ -125,7 +125,7 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     with pytest.raises(OutputError, match="squeue failed: down"):
         executor.poll(0.0)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(UsageError, match="squeue is not installed"):
+    with pytest.raises(UsageError, match=r"squeue cannot be started .*run on a machine that can submit to Slurm"):
         executor.poll(0.0)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from optplan.contracts import Status
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.journal import Journal, read_kind
 from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.events import Arrival, Completion, Measurement, parse_event
@@ -412,15 +412,21 @@ def test_nodes_that_are_wanted_are_told_to_a_command(
     script.write_text(
         "import os, sys\n"
         f"open({str(tmp_path / 'told')!r}, 'a').write(os.environ['OPTPLAN_GPU_TYPE'] + os.environ['OPTPLAN_NODES'])\n"
-        "sys.exit(int(os.environ['OPTPLAN_NODES']) > 1)\n",
+        "sys.exit('too many' if int(os.environ['OPTPLAN_NODES']) > 1 else 0)\n",
         encoding="utf-8",
     )
     instance = make_instance(GOOD)
     command = f"{sys.executable} {script}"
     run_stream(plan_of(instance), make_jobs(1, 1.0), truth=instance, gpus_per_node={"cpu": 4}, scale_command=command)
     assert (tmp_path / "told").read_text(encoding="utf-8") == "cpu1cpu0"
-    with pytest.raises(UsageError, match="exit code 1"):
+    with pytest.raises(OutputError, match="failed: too many"):
         run_stream(plan_of(instance), make_jobs(9, 0.0), truth=instance, scale_command=command)
+    with pytest.raises(
+        UsageError, match=r"nothing-there cannot be started .*give one that is there as --scale-command"
+    ):
+        run_stream(plan_of(instance), make_jobs(1, 0.0), truth=instance, scale_command="nothing-there")
+    with pytest.raises(UsageError, match=r"scale_command: .*close the quotes"):
+        run_stream(plan_of(instance), make_jobs(1, 0.0), truth=instance, scale_command="'")
 
 
 def test_a_list_of_jobs_is_read(tmp_path: Path) -> None:
