@@ -14,10 +14,9 @@ from functools import partial
 from optplan.contracts.plan import Plan
 from optplan.contracts.resources import Billing
 from optplan.errors import OptplanError, UnsupportedError, UsageError
-from optplan.execution.cluster import meter
+from optplan.execution.cluster import meter, take_stock
 from optplan.execution.records import Noted, Record, Replanned
 from optplan.execution.state import Phase, State
-from optplan.execution.stock import take_stock
 from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance
 from optplan.solving import solve

@@ -40,9 +40,9 @@ def calibrate(
     another one now is listed. What was not measured stays as it was; seconds of iterations at other widths keep their
     ratio to those that were. The next `optplan solve` plans with it.
     """
+    from optplan.execution.cluster import take_stock
     from optplan.execution.journal import read_kind
     from optplan.execution.running import SearchRun
-    from optplan.execution.stock import take_stock
     from optplan.execution.streams.calibration import calibrate as calibrate_stream
     from optplan.execution.streams.running import StreamRun
     from optplan.formulations import formulation_of
