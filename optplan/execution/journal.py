@@ -100,15 +100,11 @@ class Journal:
         try:
             with ExitStack() as held, self._reading():
                 if writable:
-                    if not is_there:
-                        require_room(folder, "run", _HARMLESS)
-                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    folder.chmod(0o700)
-                    busy = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
-                    held.callback(os.close, hold_lock(folder / DRIVER_LOCK, busy))
-                self._connection = _connect(self._path, writable=writable)
+                    busy = "another driver follows a plan there; wait for it, or `optplan stop {}`"
+                    held.callback(os.close, hold_folder(self._path, "run", _HARMLESS, DRIVER_LOCK, busy))
+                self._connection = connect(self._path, _TABLES, SCHEMA_VERSION, writable=writable)
                 held.callback(self._connection.close)
-                bodies = self._read_whole() if _prepare(self._connection, self._path, writable=writable) else []
+                bodies = self._read_whole() if has_tables(self._connection) else []
                 self.beginning = Beginning(**json.loads(bodies[0])) if bodies else None
                 if self.beginning is None and trace:
                     raise _describe_damage(self._path, trace)
@@ -315,11 +311,19 @@ def _find_trace(folder: Path) -> str:
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
 
 
-def require_room(folder: Path, what: str, harmless: Iterable[str]) -> None:
-    """Refuse a folder with files of others: its mode would be changed, and the new ones would lie among them."""
-    foreign = {path.name for path in folder.iterdir()}.difference(harmless) if folder.is_dir() else set()
-    if foreign:
+def hold_folder(path: Path, what: str, harmless: Iterable[str], lock: str, busy: str) -> int:
+    """Make the folder of a file for the user alone (mode 0700), hold it by a lock, and return the lock's handle.
+
+    Where the file is not there yet a folder with files of others is refused: its mode would be changed, and the new
+    ones would lie among them.
+    """
+    folder = path.parent
+    foreign = {each.name for each in folder.iterdir()}.difference(harmless) if folder.is_dir() else set()
+    if foreign and not path.is_file():
         raise UsageError(f"{folder}: holds other files ({min(foreign)}), and no {what}; give a new or an empty folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return hold_lock(folder / lock, f"{folder}: {busy.format(folder)}")
 
 
 def _list_started(folder: Path) -> set[str]:
@@ -364,24 +368,30 @@ def read_kind(folder: Path | str) -> Kind:
         return journal.beginning.kind
 
 
-def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
-    if not writable:
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    path.chmod(0o600)
-    return sqlite3.connect(path, isolation_level=None)
-
-
-def _prepare(connection: sqlite3.Connection, path: Path, *, writable: bool) -> bool:
-    """Make the tables where there are none and they may be written; say whether they are there."""
+def connect(path: Path, tables: str, version: int, *, writable: bool = True) -> sqlite3.Connection:
+    """Open a file that is for the user alone; where it may be written and has no tables, make them."""
     if writable:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-    is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]  # after it: a driver writes both at once
-    if is_empty and writable:
-        connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-    elif not is_empty and version != SCHEMA_VERSION:
-        problem = f"has version {version}; understood: {SCHEMA_VERSION}"
-        raise DataError(str(path), problem, "use the release of optplan that began the run")
-    return writable or not is_empty
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.chmod(0o600)
+    place = path.resolve().as_uri() + ("" if writable else "?mode=ro")
+    connection = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        if writable:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        is_there = has_tables(connection)
+        found = connection.execute("PRAGMA user_version").fetchone()[0]  # after it: a driver writes both at once
+        if writable and not is_there:
+            connection.executescript(f"BEGIN; {tables} PRAGMA user_version = {version}; COMMIT;")
+        elif is_there and found != version:
+            problem = f"has version {found}; understood: {version}"
+            raise DataError(str(path), problem, "use the release of optplan that wrote it")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def has_tables(connection: sqlite3.Connection) -> bool:
+    """Whether anything is in a file."""
+    return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])

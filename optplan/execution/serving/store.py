@@ -15,19 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError, OutputError
-from optplan.execution.journal import require_room, writing
-from optplan.execution.locks import find_holder, hold_lock
+from optplan.execution.journal import connect, hold_folder, writing
+from optplan.execution.locks import find_holder
 from optplan.execution.serving.access import TOKEN_FILE
 
 #: Version of the tables; others are refused.
 _VERSION = 1
-_TABLES = f"""
-    BEGIN IMMEDIATE;
+_TABLES = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE events (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
     CREATE TABLE calculations (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
-    PRAGMA user_version = {_VERSION};
-    COMMIT;
 """
 
 _FILE, _LOCK = "calculator.sqlite", "calculator.lock"
@@ -48,13 +45,9 @@ class Store:
         self.folder = folder
         try:
             with ExitStack() as held:
-                if not is_begun(folder):
-                    require_room(folder, "calculator", _HARMLESS)
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.chmod(0o700)
-                busy = f"{folder}: another calculator runs there; stop it, or give another folder"
-                held.callback(os.close, hold_lock(folder / _LOCK, busy))
-                self._connection = _open(folder / _FILE)
+                busy = "another calculator runs there; stop it, or give another folder"
+                held.callback(os.close, hold_folder(folder / _FILE, "calculator", _HARMLESS, _LOCK, busy))
+                self._connection = connect(folder / _FILE, _TABLES, _VERSION)
                 self._held = held.pop_all()
         except (OSError, sqlite3.Error) as error:
             if _is_broken(error):
@@ -136,23 +129,3 @@ def _is_broken(error: Exception) -> bool:
 def _describe_broken(folder: Path, error: Exception) -> DataError:
     fix = f"put it back from a copy; or move {folder} away and begin anew, with --instance"
     return DataError(str(folder / _FILE), f"cannot be read ({error})", fix)
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Open the file, made for the user alone, with its tables."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    path.chmod(0o600)
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if not version:
-            connection.executescript(_TABLES)
-        elif version != _VERSION:
-            problem = f"has version {version}; understood: {_VERSION}"
-            raise DataError(str(path), problem, "use the release of optplan that wrote it")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
