@@ -12,8 +12,8 @@ from optplan.execution.protocol import Executor
 _EXECUTORS = {
     "local": ("local:LocalExecutor", "fleets.folder:LocalFleet"),
     "command": ("command_executor:CommandExecutor", "fleets.folder:CommandFleet"),
-    "slurm": ("slurm:SlurmExecutor", "fleets.slurm:SlurmFleet"),
-    "ray": ("ray_cluster:RayExecutor", "fleets.ray:RayFleet"),
+    "slurm": ("slurm:SlurmExecutor", "fleets.clusters:SlurmFleet"),
+    "ray": ("ray_cluster:RayExecutor", "fleets.clusters:RayFleet"),
 }
 
 

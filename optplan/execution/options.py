@@ -21,6 +21,8 @@ Limit = Annotated[float, Field(gt=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 #: Executors that start something.
 REAL = ("local", "command", "ray", "slurm")
+#: Heartbeats that a silent VM has to come back, unless options say otherwise.
+RETURN_HEARTBEATS = 6
 #: Why a virtual run takes no command.
 NOTHING_STARTS = "nothing is started on a virtual clock; leave it out, or use --executor local"
 
@@ -134,6 +136,26 @@ class SearchOptions(TrainingOptions):
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data that is read back the same; that nothing is planned anew is no default."""
         return super().to_json_data() | {"replan_above": self.replan_above}
+
+
+class FleetOptions(RunOptions):
+    """What fleets take besides."""
+
+    grace_s: Limit = 60.0
+    checkpoint_every_s: Amount = 600.0
+    heartbeat_s: Limit = 5.0  #: How often every rank reports.
+    launch_s: Amount | None = None  #: Until new VMs can train, for the plans of the rest; None: as the instance says.
+    launch_wait_s: Limit = 900.0  #: How long to wait for a VM's first report before it is taken for lost.
+    #: How long a VM that has fallen silent has to come back, from when it is missed: then it is taken back, and the
+    #: fleet starts again as it was. None: :data:`RETURN_HEARTBEATS` heartbeats.
+    return_s: Amount | None = None
+    detach_s: Amount = 0.0  #: Until what a lost VM has stored can be used.
+    time_limit_s: Limit = 20.0  #: For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
+    #: deadline_s, budget_usd: Limits in place of the instance's, for a run that is gone on with.
+    deadline_s: Limit | None = None
+    budget_usd: Limit | None = None
+
+    FIXED: ClassVar[frozenset[str]] = RunOptions.FIXED | {"heartbeat_s"}
 
 
 def make_rules(plan: Plan, options: SearchOptions) -> Rules:

@@ -27,7 +27,7 @@ from optplan.execution import records as told
 from optplan.execution.command_executor import QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
-from optplan.execution.fleets.terms import Heard
+from optplan.execution.fleets.state import Heard
 from optplan.execution.folders import Ending, FolderSettings, Running
 from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation, Reported
 from optplan.execution.supervision import clear, end, is_running, list_homes

@@ -13,10 +13,10 @@ from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.fleets.state import Attempt, FleetState
-from optplan.execution.fleets.terms import RETURN_HEARTBEATS, FleetOptions, Heard, write_fleet
+from optplan.execution.fleets.state import Attempt, FleetState, Heard, write_fleet
 from optplan.execution.journal import Journal
 from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
+from optplan.execution.options import RETURN_HEARTBEATS, FleetOptions
 from optplan.execution.protocol import Executor, Rehearser, Reported
 from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed

@@ -12,12 +12,11 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.executors import make_executor
 from optplan.execution.fleets.folder import read_iterations
 from optplan.execution.fleets.monitor import NAME, Monitor
-from optplan.execution.fleets.state import FleetState
-from optplan.execution.fleets.terms import FleetOptions, write_fleet
+from optplan.execution.fleets.state import FleetState, write_fleet
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
-from optplan.execution.options import NOTHING_STARTS
+from optplan.execution.options import NOTHING_STARTS, FleetOptions
 from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Run

@@ -10,7 +10,7 @@ from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.execution import records as told
-from optplan.execution.protocol import Operation
+from optplan.execution.protocol import Operation, Reported
 from optplan.execution.state import OperationState, Phase, RunState
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
@@ -111,30 +111,15 @@ class FleetState(RunState):
         rate = math.fsum(self.instance.types[self.nodes[name].resource].price_usd_per_s for name in attempt.place)
         return self.spent_usd + (0.0 if since_s is None else rate * max(0.0, until_s - since_s))
 
-    def apply(self, record: told.Record) -> None:
-        """Take a record in."""
-        self.t = max(self.t, record.t)
+    def _apply(self, record: told.Record) -> None:
+        attempt = self.attempt
         match record:
-            case told.NodeWanted() | told.NodeReleasing() | told.Noted() | told.Paused() | told.Ended():
-                super().apply(record)
-            case told.NodeChanged():
-                self._see_change(record)
-                super().apply(record)
             case told.NodeNoticed():
                 self.taken_s[record.node] = record.at_s
             case told.Replanned():
                 self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
             case told.LimitsAsked():
                 self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
-            case told.Resumed():
-                self.question = None
-                self._change_limits(record.options)
-                super().apply(record)
-            case _:
-                self._apply_to_attempt(record)
-
-    def _apply_to_attempt(self, record: told.Record) -> None:
-        match record:
             case told.OperationWanted():
                 self.operations[record.operation] = Attempt(self._describe(record), Phase.WANTED, record.t)
                 self.attempts, self.iterations = record.attempt, self.stored
@@ -142,16 +127,31 @@ class FleetState(RunState):
                     self.followed.append(self.plan)
             case told.OperationEnded() | told.OperationFailed():
                 self._end_attempt(record)
+            case told.CheckpointWanted():
+                assert attempt is not None  # which is asked for it
+                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
             case told.CheckpointStored():
                 if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
                     self.checkpoint = record
                 self.iterations = max(self.iterations, record.iterations)
-                if self.attempt is not None:
-                    self.attempt.answered = max(self.attempt.answered, record.order)
-            case _ if self.attempt is not None:
-                self._move(self.attempt, record)
+                if attempt is not None:
+                    attempt.answered = max(attempt.answered, record.order)
             case _:
-                pass
+                self._apply_common(record, attempt)
+
+    def _apply_common(self, record: told.Record, attempt: Attempt | None) -> None:
+        """Take in what all runs have, and what it says of a fleet beyond that."""
+        match record:
+            case told.NodeChanged():
+                self._see_change(record)
+            case told.Resumed():
+                self.question = None
+                self._change_limits(record.options)
+            case told.OperationStarted() if attempt is not None:
+                attempt.ready_s = record.t
+            case told.StopWanted() if attempt is not None:
+                attempt.stopping_s = record.t
+        super()._apply(record)
 
     def _describe(self, record: told.OperationWanted) -> Operation:
         """Return what is asked for: all ranks of the plan's fleet, from what was stored last on."""
@@ -184,18 +184,6 @@ class FleetState(RunState):
             self.crashes = 1 if progressed else self.crashes + 1
             self.last_failure = record.why
 
-    @staticmethod
-    def _move(attempt: Attempt, record: told.Record) -> None:
-        match record:
-            case told.OperationStarted():
-                attempt.ready_s, attempt.phase = record.t, Phase.RUNNING
-            case told.CheckpointWanted():
-                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
-            case told.StopWanted():
-                attempt.stopping_s, attempt.phase = record.t, Phase.STOPPING
-            case _:
-                pass
-
     def _see_change(self, record: told.NodeChanged) -> None:
         """Take note of a VM that is lost, or has come back."""
         vm = self.nodes[record.node]
@@ -221,3 +209,38 @@ class FleetState(RunState):
         if options.get("budget_usd") is not None:
             fields["budget"] = Amount(options["budget_usd"], BudgetUnit.USD)
         self.instance = self.instance.replace(**fields)
+
+
+class Heard:
+    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
+
+    def __init__(self) -> None:
+        self.iterations = 0
+        self.last_s: dict[int, float] = {}
+        #: By VM that had been missed, when it was heard of first after that.
+        self.back_s: dict[str, float] = {}
+        self.troubled_s: dict[int, float] = {}
+        self.trouble = ""
+        #: What was stored last, and after how many iterations.
+        self.stored, self.stored_iterations = "", 0
+        self.ended: set[int] = set()
+        self.left: set[int] = set()
+
+    def take(self, report: Reported) -> None:
+        """Take note of what a rank says, in whatever order."""
+        self.last_s[report.rank] = max(report.t, self.last_s.get(report.rank, report.t))
+        self.iterations = max(self.iterations, report.iterations or 0)
+        if report.trouble:
+            self.troubled_s.setdefault(report.rank, report.t)
+            self.trouble = report.trouble
+        if report.stored and (report.iterations or 0) >= self.stored_iterations:
+            self.stored, self.stored_iterations = report.stored, report.iterations or 0
+        if report.ended:
+            self.ended.add(report.rank)
+        if report.left:
+            self.left.add(report.rank)
+
+
+def write_fleet(plan: SriftPlan, between: str = " + ") -> str:
+    """Write a plan's fleet for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
+    return between.join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)

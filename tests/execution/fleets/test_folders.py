@@ -19,10 +19,10 @@ from optplan.execution.fleets.hook import Member
 from optplan.execution.fleets.monitor import Monitor
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.state import FleetState
-from optplan.execution.fleets.terms import FleetOptions
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import GIVEN_UP
+from optplan.execution.options import FleetOptions
 from optplan.execution.protocol import Capabilities, Event, Operation
 from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
 from optplan.execution.running import SearchRun

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from optplan.errors import UsageError
+from optplan.execution.fleets.clusters import SlurmFleet
 from optplan.execution.fleets.running import watch
-from optplan.execution.fleets.slurm import SlurmFleet
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation, Reported
 from optplan.execution.records import OperationEnded
