@@ -172,8 +172,6 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     help="With --learn: how the budget holds on other arrivals; no by default.",
 )
 @_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
-@_of_streams("--table", metavar="FILE", help="Follow the widths.json that `optplan serve` publishes instead.")
-@_of_streams("--inbox", metavar="DIR", help="The folder that it watches: what jobs show is put there.")
 @_of_streams("--truth", metavar="INSTANCE", help="How long epochs take on the virtual clock; by default as --learn.")
 @_of_streams("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="1 by default.")
 @_of_streams("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")

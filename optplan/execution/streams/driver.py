@@ -18,7 +18,7 @@ from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.protocol import Executor
 from optplan.execution.state import Phase
 from optplan.execution.streams.arrivals import StreamJob
-from optplan.execution.streams.learning import Reporter
+from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamState
 
 #: Seconds after which the loop looks around on a clock that does not jump.
@@ -59,7 +59,7 @@ class StreamDriver(Loop[StreamState]):
         terms: StreamTerms,
         executor: Executor,
         *,
-        learner: Reporter | None = None,
+        learner: Learner | None = None,
         expander: Expander | None = None,
         journal: Journal | None = None,
         listener: Listener | None = None,

@@ -1,33 +1,22 @@
-"""What a stream's jobs show goes to a width calculator: arrivals, the speed of every epoch, completions.
-
-The calculator is a part of the driver (:class:`Learner`), or the service ``optplan serve`` (:class:`ServiceReporter`).
-"""
+"""What a stream's jobs show goes to a width calculator: arrivals, the speed of every epoch, completions."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from optplan.errors import DataError
 from optplan.execution import records as told
 from optplan.execution.online.calculator import Verdict, WidthCalculator
-from optplan.execution.online.events import NodeStart, OnlineEvent, Run
+from optplan.execution.online.events import NodeStart, Run
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.online.witness import Witness
 from optplan.execution.state import Phase
-from optplan.execution.trial_files import write
 from optplan.formulations.boa.data.instance import BoaInstance
-
-#: Seconds between two looks at a table on a clock that jumps.
-_LOOK_S = 60.0
 
 
 class Reporter(Witness):
-    """Collects events; its heirs say who is told, and where tables come from. ``sizes`` are a node's GPUs, by type."""
+    """Collects events; ``sizes`` are a node's GPUs, by type."""
 
     def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
         super().__init__()
@@ -67,11 +56,6 @@ class Reporter(Witness):
         for record in records:
             self.see(record)
 
-    def expect(self, job_class: str) -> float | None:
-        """Return what a job will take of the budget, in its unit times hours; None where that is not calculated."""
-        del job_class
-        return None
-
     def _see_node(self, record: told.NodeChanged) -> None:
         """Note how long a node took to start: nobody holds it meanwhile, and it is paid."""
         if record.phase == Phase.LAUNCHING:
@@ -108,14 +92,6 @@ class Reporter(Witness):
         held = tuple(self._jobs.pop(job)[2])
         self.note_end(job, at_s, whole=whole, held=held)
 
-    def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
-        """Return a new table, and why there is one; None where the present one stays."""
-        raise NotImplementedError
-
-    def next_s(self, now_s: float) -> float:
-        """Return when it is to be asked again if nothing happens."""
-        raise NotImplementedError
-
 
 class Learner(Reporter):
     """Keeps a calculator on the run's clock."""
@@ -126,7 +102,7 @@ class Learner(Reporter):
         self._terms = terms
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
-        """Tell the calculator what was seen, and let it decide whether it is time."""
+        """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
         if events := self.take_events():
             self._calculator.take(events, now_s)
         made = self._calculator.consider(now_s)
@@ -141,56 +117,9 @@ class Learner(Reporter):
         return self._calculator.ledger
 
     def expect(self, job_class: str) -> float | None:
-        """Return what the calculator expects by its present table."""
+        """Return what a job will take of the budget, in its unit times hours; None before there is a table."""
         return self._calculator.expect(job_class)
 
     def next_s(self, now_s: float) -> float:
         """Return when the calculator wants to be asked again."""
         return now_s + self._terms.every_s
-
-
-class ServiceReporter(Reporter):
-    """Follows the table that ``optplan serve`` publishes, and puts events into the folder that it watches, if any.
-
-    While ``widths.json`` is not there, or no table, the present one stays. Jobs of other streams may have the same
-    names, so that events have the stream's.
-    """
-
-    def __init__(self, table: Path, inbox: Path | None, name: str, sizes: Mapping[str, int] | None = None) -> None:
-        super().__init__(sizes)
-        self._table, self._inbox, self._name = table, inbox, name
-        self._seen: tuple[int, int] | None = None
-        self._told = 0
-
-    def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
-        """Tell what was seen, and read the table if it is another one."""
-        events = self.take_events()
-        if self._inbox is not None:
-            for event in events:
-                self._tell(event, now_s)
-        try:
-            known = self._table.stat()
-            stamp = known.st_mtime_ns, known.st_ino
-            if stamp == self._seen:
-                return None
-            found = WidthTable.parse(json.loads(self._table.read_text(encoding="utf-8")), path=str(self._table))
-        except (OSError, ValueError, DataError):  # the service is down, or its file is replaced right now
-            return None
-        self._seen = stamp
-        return found, f"table {found.number} of {self._table}"
-
-    def recall(self, records: Iterable[told.Record]) -> None:
-        """Take note of what the journal knows; its publisher was told, and remembers."""
-        super().recall(records)
-        self._events = []
-
-    def next_s(self, now_s: float) -> float:
-        """Return when to look at the file again."""
-        return now_s + _LOOK_S
-
-    def _tell(self, event: OnlineEvent, now_s: float) -> None:
-        assert self._inbox is not None  # asked before
-        at_s = time.time() - (now_s - (now_s if event.at_s is None else event.at_s))
-        self._told += 1
-        name = f"{time.time_ns():020d}-{self._told:06d}.json"
-        write(self._inbox / name, event.replace(id=f"{self._name} {event.id}", at_s=at_s).to_json_data())

@@ -28,7 +28,7 @@ from optplan.execution.runs import Run, name_training
 from optplan.execution.slurm import call
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamTerms
-from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
+from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -51,10 +51,6 @@ class StreamOptions(TrainingOptions):
     order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
     #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
     scale_command: str = ""
-    #: table, inbox: The file of a table that ``optplan serve`` publishes, which is followed, and the folder that it
-    #: watches, which is told what jobs show.
-    table: str = ""
-    inbox: str = ""
     terms: Terms = Terms()  #: Of the calculator.
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
@@ -149,9 +145,6 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             what = f"executor {options.executor!r} shows how long epochs take"
             raise UsageError(f"truth: {what}; leave it out (--truth)")
         super().require()
-        if options.inbox and not Path(options.inbox).is_dir():
-            fix = "give the one that `optplan serve --inbox` names"
-            raise UsageError(f"inbox: there is no folder {options.inbox}; {fix}")
         try:
             shlex.split(options.scale_command)
         except ValueError as error:
@@ -185,23 +178,15 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             metric=options.metric or "",
         )
         expander = partial(_tell_nodes, options.scale_command) if options.scale_command else None
-        own: dict[str, Any] = {"learner": self._make_reporter(), "expander": expander}
+        own: dict[str, Any] = {"learner": self._make_learner(), "expander": expander}
         return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)
 
-    def _make_reporter(self) -> Reporter | None:
-        options, folder = self.options, self.journal and self.journal.folder
-        reporter: Reporter
-        if options.table:
-            inbox = Path(options.inbox) if options.inbox else None
-            reporter = ServiceReporter(
-                Path(options.table), inbox, folder.resolve().name if folder else "stream", self._sizes
-            )
-        elif self._instance is not None:
-            reporter = Learner(self._instance, options.terms, self._sizes)
-        else:
+    def _make_learner(self) -> Learner | None:
+        if self._instance is None:
             return None
-        reporter.recall(self.past)
-        return reporter
+        learner = Learner(self._instance, self.options.terms, self._sizes)
+        learner.recall(self.past)
+        return learner
 
     def _make_executor(self) -> Executor:
         options = self.options

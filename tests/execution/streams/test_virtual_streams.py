@@ -17,7 +17,6 @@ from optplan.contracts import Status
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.journal import Journal, read_kind
 from optplan.execution.online.decisions import Allocator
-from optplan.execution.online.events import Arrival, Completion, Measurement, parse_event
 from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
@@ -338,31 +337,6 @@ def test_a_stream_goes_on_with_other_options_or_is_given_up(
     assert resume(copy) == given_up
 
 
-def test_whoever_publishes_a_table_is_told_everything_across_drivers(
-    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
-) -> None:
-    """The driver dies while a job trains: the next one tells of the epochs since, and at the end of all of them."""
-    instance, inbox, out = make_instance(GOOD), tmp_path / "inbox", tmp_path / "stream"
-    inbox.mkdir()
-    options: dict[str, Any] = {"gpus_per_node": {"cpu": 4}, "table": str(tmp_path / "none"), "inbox": str(inbox)}
-    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
-        kill_at(patch, 5)
-        run_stream(plan_of(instance), make_jobs(3, 0.5), truth=instance, out=out, **options)
-    assert resume(out).code == 0
-    told = {(event := parse_event(json.loads(path.read_text(encoding="utf-8")))).id: event for path in inbox.iterdir()}
-    ended = [event for event in told.values() if isinstance(event, Completion)]
-    assert [sum(isinstance(event, kind) for event in told.values()) for kind in (Arrival, Measurement)] == [3, 9]
-    spent_s = {
-        job: sum(1.0 / event.speed for event in told.values() if isinstance(event, Measurement) and job in event.id)
-        for job in ("job-00", "job-01", "job-02")
-    }
-    ran = {event.id.removesuffix(" ended").split()[-1]: (event.whole, event.ran) for event in ended}
-    assert ran.keys() == spent_s.keys()
-    for job, (whole, runs) in ran.items():
-        assert whole
-        assert [run.seconds for run in runs] == pytest.approx([spent_s[job]])
-
-
 class Gone:
     """An executor whose nodes are gone; says what it was asked for."""
 
@@ -470,29 +444,3 @@ def test_what_does_not_fit_is_refused(
         StreamJob.parse({"name": "late", "job_class": "a", "at_s": 1e300}, path="jobs.0")
     with pytest.raises(UsageError, match="no run is there; give the folder that --out named"):
         read_run(tmp_path / "nothing").describe() if (tmp_path / "nothing").is_dir() else resume(tmp_path / "nothing")
-
-
-def test_a_table_that_is_published_is_followed_and_its_publisher_is_told(
-    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
-) -> None:
-    """The file says four slots where the plan says fewer; each job's arrival, epochs and end are files in the inbox."""
-    poor, good = make_instance(POOR), make_instance(GOOD)
-    inbox, path = tmp_path / "inbox", tmp_path / "widths.json"
-    inbox.mkdir()
-    rows = [{"share": 1.0, "gpus": [4, 4, 4]}]
-    table = WidthTable.parse(
-        {"number": 7, "made_s": 0.0, "gpu_types": ["cpu"], "classes": {"a": rows}, "gpus": 1.0, "mean_jct_s": 1.0}
-    )
-    path.write_text(json.dumps(table.to_json_data()), encoding="utf-8")
-    outcome = run_stream(
-        plan_of(poor), make_jobs(2, 9.0), truth=good, gpus_per_node={"cpu": 4}, table=str(path), inbox=str(inbox)
-    )
-    assert (outcome.tables, outcome.classes[0].widths) == (1, (4,))
-    told = [parse_event(json.loads(each.read_text(encoding="utf-8"))) for each in sorted(inbox.iterdir())]
-    assert [event.kind for event in told].count("arrival") == 2
-    assert [event.kind for event in told].count("measurement") == 6
-    path.write_text("{", encoding="utf-8")
-    outcome = run_stream(plan_of(poor), make_jobs(1, 9.0), truth=good, table=str(path))
-    assert (outcome.tables, outcome.code) == (0, 0)
-    with pytest.raises(UsageError, match="there is no folder"):
-        run_stream(plan_of(poor), [], truth=good, table=str(path), inbox=str(tmp_path / "nowhere"))
