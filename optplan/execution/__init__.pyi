@@ -4,7 +4,7 @@
 
 from optplan.execution.exports.entries import ExporterEntry as ExporterEntry
 from optplan.execution.fleets.hook import Member as Member
-from optplan.execution.measuring.measured_speedups import measure_speedup as measure_speedup
+from optplan.execution.measuring.trial_timings import measure_speedup as measure_speedup
 from optplan.execution.measuring.profiled_instances import (
     describe_search as describe_search,
     renew_class as renew_class,

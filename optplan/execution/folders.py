@@ -2,6 +2,7 @@
 
 Each operation has a folder, ``operations/ID`` of the run, and processes that run :mod:`optplan.execution.worker` there.
 They outlive a driver that is killed, and another one adopts them. What they wrote last counts, not who asked for it.
+Users choose one by its name.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError, OutputError
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
+from optplan.execution.options import Setup
 from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
-from optplan.execution.setups import Setup
 from optplan.execution.supervision import is_running, read_code
 from optplan.execution.trial_files import (
     ENDED,
@@ -46,6 +48,13 @@ _TAIL = 2000
 _SHOW_S = 1.0
 #: How many times what is planned an iteration may take, and how many seconds it may take at least.
 _TIMES, _LEAST_STEP_S = 20, 300.0
+#: By name, what runs operations; and those of fleets, which have a rank for each GPU, on nodes of several types.
+_EXECUTORS = {
+    "local": ("local:LocalExecutor", "fleets.folder:LocalFleet"),
+    "command": ("command_executor:CommandExecutor", "fleets.folder:CommandFleet"),
+    "slurm": ("slurm:SlurmExecutor", "fleets.clusters:SlurmFleet"),
+    "ray": ("ray_cluster:RayExecutor", "fleets.clusters:RayFleet"),
+}
 #: By what an executor knows the processes of an operation.
 Handle = TypeVar("Handle")
 
@@ -325,6 +334,15 @@ class FolderExecutor(Executor, Generic[Handle]):
             metrics=stored.get("metrics", {}),
             checkpoint=kept,
         )
+
+
+def make_executor(
+    name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0, fleet: bool = False
+) -> Executor:
+    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base."""
+    kind = resolve_name(f"optplan.execution.{_EXECUTORS[name][fleet]}")
+    made: Executor = kind(gpus_per_node, settings, now_s=now_s)
+    return made
 
 
 def limit_step(planned_s: float | None, asked_s: float | None) -> float | None:

@@ -381,9 +381,9 @@ def connect(path: Path, tables: str, version: int, *, writable: bool = True) -> 
             connection.execute("PRAGMA synchronous = FULL")
         is_there = has_tables(connection)
         found = connection.execute("PRAGMA user_version").fetchone()[0]  # after it: a driver writes both at once
-        if writable and not is_there:
+        if writable and not (is_there or found):
             connection.executescript(f"BEGIN; {tables} PRAGMA user_version = {version}; COMMIT;")
-        elif is_there and found != version:
+        elif (is_there or found) and found != version:
             problem = f"has version {found}; understood: {version}"
             raise DataError(str(path), problem, "use the release of optplan that wrote it")
     except BaseException:

@@ -13,18 +13,32 @@ from optplan.contracts.plan import Binding, Plan
 from optplan.errors import UsageError
 from optplan.execution.driver import Limits
 from optplan.execution.scheduler import Rules
-from optplan.execution.setups import Setup
 from optplan.schema import ByName, FrozenModel
 
 Amount = Annotated[float, Field(ge=0)]
 Limit = Annotated[float, Field(gt=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
+_Command = Annotated[str, Field(min_length=1)]
+_Amount = Annotated[float, Field(gt=0)]
 #: Executors that start something.
 REAL = ("local", "command", "ray", "slurm")
 #: Heartbeats that a silent VM has to come back, unless options say otherwise.
 RETURN_HEARTBEATS = 6
 #: Why a virtual run takes no command.
 NOTHING_STARTS = "nothing is started on a virtual clock; leave it out, or use --executor local"
+
+
+class Setup(FrozenModel):
+    """What a machine needs before it trains."""
+
+    #: Container image of what is trained; for Ray, which runs it with podman. Empty for what is installed.
+    image: str = ""
+    #: Of a shell, run one after another on each machine before its first trial. Variables in them are the shell's, so
+    #: that secrets come from the environment and are written nowhere.
+    commands: tuple[_Command, ...] = ()
+    #: By resource of the plan, what Ray reserves for one of its nodes, by Ray's names; what is not named has as many
+    #: GPUs as the plan says, and as many CPUs.
+    nodes: ByName[ByName[_Amount]] = Field(default_factory=dict)
 
 
 class RunOptions(FrozenModel):

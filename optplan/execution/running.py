@@ -10,8 +10,7 @@ from typing import Any
 from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.driver import Driver
-from optplan.execution.executors import make_executor
-from optplan.execution.folders import tell_step_limit
+from optplan.execution.folders import make_executor, tell_step_limit
 from optplan.execution.loop import Listener
 from optplan.execution.options import SearchOptions, make_limits, make_rules
 from optplan.execution.outcomes import RunOutcome, describe

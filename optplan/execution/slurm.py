@@ -127,18 +127,22 @@ def cancel(number: str) -> None:
         call("scancel", number)
 
 
-def call(*words: str, patience_s: float = _PATIENCE_S, instead: str = _ELSEWHERE, **variables: str) -> str:
+def call(
+    *words: str,
+    patience_s: float = _PATIENCE_S,
+    instead: str = _ELSEWHERE,
+    variables: Mapping[str, str] | None = None,
+) -> str:
     """Run a program, such as one of Slurm's, to its end, with variables of its environment; return what it printed.
 
     UsageError says what to do ``instead`` if it is missing; OutputError, if it fails or does not answer, what it said.
     """
-    env = {**os.environ, **variables}
     try:
         done = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
             timeout=patience_s,
-            env=env,
+            env={**os.environ, **(variables or {})},
             capture_output=True,
             encoding="utf-8",
             errors="replace",

@@ -10,13 +10,16 @@ Under torchrun each worker runs this; the first decides when to stop and tells t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import platform
 import signal
+import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -25,7 +28,6 @@ from typing import Any, TextIO
 from optplan.errors import DataError, OptplanError, OutputError
 from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
-from optplan.execution.setups import set_up
 from optplan.execution.trainables import Session, import_trainable, make_trainer, time_steps
 from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge
 
@@ -93,6 +95,31 @@ def _heed_termination(folder: Path) -> None:
             os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGTERM, handle)
+
+
+def set_up(root: Path, commands: Sequence[str]) -> None:
+    """Run commands on this machine, unless they have been run for this run; others wait until they are through.
+
+    It is written down in the run's folder for which machines that is done; DataError where one fails.
+    """
+    if not commands:
+        return
+    folder = root / "setup"
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder / platform.node(), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.read(handle, 1):
+            return
+        for number, command in enumerate(commands):
+            sys.stdout.flush()
+            code = subprocess.run(command, shell=True, stdin=subprocess.DEVNULL, check=False).returncode
+            if code:
+                problem = f"{command!r} ended with exit code {code} on {platform.node()}"
+                raise DataError(f"setup.commands.{number}", problem, "its output is in the trial's log")
+        os.write(handle, b"1")
+    finally:
+        os.close(handle)
 
 
 class _Training:

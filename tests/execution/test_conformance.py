@@ -21,9 +21,8 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.executors import make_executor
 from optplan.execution.fleets.virtual import Course, VirtualFleet
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, NodeRequest, Operation, Reported
 from optplan.execution.records import NodeChanged, OperationEnded, OperationFailed, Progressed

@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.contracts import Relaxation
 from optplan.errors import DataError, UsageError
+from optplan.execution import records as told
 from optplan.execution.cli.kinds import RunKind, Told
-from optplan.execution.cli.run_view import Teller
+from optplan.execution.cli.run_view import Teller, say
 from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss
-from optplan.execution.records import (
-    CheckpointStored,
-    CheckpointWanted,
-    NodeChanged,
-    NodeNoticed,
-    OperationFailed,
-    OperationStarted,
-    OperationWanted,
-    Record,
-    Replanned,
-    Resumed,
-)
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.reporting.pages import Card, Definitions, Page, Section
@@ -59,8 +48,8 @@ class _Fleets(RunKind):
     def present(self, outcome: FleetOutcome) -> list[Shown]:
         return [*([_VIRTUAL] if outcome.virtual else []), fact_table(_list_facts(outcome))]
 
-    def build_page(self, told: Told) -> Page:
-        outcome: FleetOutcome = told.outcome
+    def build_page(self, run: Told) -> Page:
+        outcome: FleetOutcome = run.outcome
         fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
         title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
         lead = _VIRTUAL if outcome.virtual else outcome.why
@@ -70,8 +59,8 @@ class _Fleets(RunKind):
             Card("cost", format_usd(outcome.cost_usd)),
             Card("VMs lost", f"{sum(outcome.lost.values()):,}", name_vms(outcome.lost)),
         ]
-        sections = told.tell_history(Section("facts", "The run", [Definitions(_list_facts(outcome))]))
-        page = Page(told.name, title, lead, outcome.status, kind, told.list_warnings(), cards, sections)
+        sections = run.tell_history(Section("facts", "The run", [Definitions(_list_facts(outcome))]))
+        page = Page(run.name, title, lead, outcome.status, kind, run.list_warnings(), cards, sections)
         return page._replace(window_title="fleet")
 
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
@@ -115,33 +104,29 @@ def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
     return facts
 
 
-def _describe_record(record: Record) -> str:
+def _describe_record(record: told.Record) -> str:
     """Say in a line what has happened; empty for what readers need not know."""
     match record:
-        case OperationWanted():
+        case told.OperationWanted():
             return f"{record.operation} is started on {len(record.place)} VMs"
-        case OperationStarted():
+        case told.OperationStarted():
             return f"{record.operation} is there and trains"
-        case NodeChanged(phase="lost"):
-            return f"{record.node} is lost: {record.why}"
-        case NodeChanged(phase="ready") if record.why:
+        case told.NodeChanged(phase="ready") if record.why:
             return f"{record.node} {record.why}: it is taken back"
-        case NodeNoticed():
+        case told.NodeNoticed():
             return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
-        case CheckpointWanted():
+        case told.CheckpointWanted():
             return f"rank {record.rank} is asked for a checkpoint: {record.why}"
-        case CheckpointStored():
+        case told.CheckpointStored():
             return f"rank {record.rank} has stored {record.iterations:,} iterations"
-        case OperationFailed(blameless=False):
-            return f"{record.operation} has failed: {record.why}"
-        case Replanned():
-            return record.why
-        case Resumed():
-            given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
-            told = ", ".join(f"{name} {_write_amount(name, amount)}" for name, amount in given if amount is not None)
-            return f"limits from now on: {told}" if told else ""
-        case _:
+        case told.OperationFailed(blameless=True):
             return ""
+        case told.Resumed():
+            given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
+            limits = ", ".join(f"{name} {_write_amount(name, amount)}" for name, amount in given if amount is not None)
+            return f"limits from now on: {limits}" if limits else ""
+        case _:
+            return say(record)
 
 
 def _write_relaxation(one: Relaxation) -> str:

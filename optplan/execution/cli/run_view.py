@@ -27,10 +27,29 @@ _UNTRAINED = "nothing is trained"
 _TAIL_LINES = 12
 
 
+def say(record: told.Record) -> str:
+    """Say in a line what has happened, in runs of all kinds; empty for what readers need not know."""
+    match record:
+        case told.OperationFailed():
+            return f"{record.operation}: {record.why}"
+        case told.TrialDropped():
+            return f"gave up {record.trial}: {record.why}"
+        case told.NodeChanged(phase="lost"):
+            return f"{record.node} is lost: {record.why}"
+        case told.TablePublished():
+            return f"new widths: {record.why}"
+        case told.Replanned():
+            return record.why
+        case told.Noted():
+            return record.text
+        case _:
+            return ""
+
+
 class Teller:
     """Says what happened in a line for each record; ``describe`` says what is worth one, and of the rest nothing."""
 
-    def __init__(self, describe: Callable[[told.Record], str]) -> None:
+    def __init__(self, describe: Callable[[told.Record], str] = say) -> None:
         self._describe = describe
 
     def tell(self, record: told.Record) -> list[str]:
@@ -67,18 +86,11 @@ class RunView:
                     self._seen[record.operation.split(".")[-2]] = float(value)
             case told.OperationFailed():
                 tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
-                return [f"{when} {record.operation}: {record.why}", *tail]
-            case told.TrialDropped():
-                return [f"{when} gave up {record.trial}: {record.why}"]
-            case told.NodeChanged() if record.phase == "lost":
-                return [f"{when} lost {record.node}: {record.why}"]
-            case told.Replanned():
-                return [f"{when} {record.why}"]
-            case told.Noted():
-                return [f"{when} {record.text}"]
+                return [f"{when} {say(record)}", *tail]
             case told.Paused():
                 return [f"{when} paused: {record.why}"]
-        return []
+        text = say(record)
+        return [f"{when} {text}"] if text else []
 
     def _name(self, segment: str) -> str:
         return self._state.segments[segment].segment.label or segment

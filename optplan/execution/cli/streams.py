@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
-from optplan.execution.records import Noted, OperationFailed, Record, TablePublished, TrialDropped
 from optplan.execution.streams.arrivals import read_jobs
-from optplan.execution.streams.outcomes import StreamOutcome
-from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance
@@ -52,7 +50,7 @@ class _Streams(RunKind):
         return run_stream(plan, read_jobs(own["jobs"]), out=own.get("out"), listener=listener, **instances, **fields)
 
     def telling(self, *_: object) -> Teller:
-        return Teller(_describe)
+        return Teller()
 
     def present(self, outcome: StreamOutcome) -> list[Shown]:
         told = [_VIRTUAL] if outcome.virtual else []
@@ -74,21 +72,6 @@ class _Streams(RunKind):
         )
         warnings = told.list_warnings()
         return Page(told.name, title, lead, *badge, warnings, cards, sections, window_title="stream of jobs")
-
-
-def _describe(record: Record) -> str:
-    """Say what a reader should know while a stream is served; empty for the rest."""
-    match record:
-        case TablePublished():
-            return f"new widths: {record.why}"
-        case OperationFailed():
-            return f"{record.operation} {record.why}"
-        case Noted():
-            return record.text
-        case TrialDropped():
-            return f"{record.trial} is given up: {record.why}"
-        case _:
-            return ""
 
 
 def _make_table(outcome: StreamOutcome) -> Table:

@@ -45,14 +45,13 @@ class WriteFiles(Protocol):
 class ExporterEntry:
     """One target of ``optplan export``.
 
-    ``needs`` has to be there to use the files, which ``checked_by`` reads in the project's own tests; ``template`` is
-    the ``module:class`` of what ``--template`` may hold. Jobs start through ``launch.sh``, which is written besides.
+    ``needs`` has to be there to use the files; ``template`` is the ``module:class`` of what ``--template`` may hold.
+    Jobs start through ``launch.sh``, which is written besides.
     """
 
     name: str
     summary: str
     needs: str
-    checked_by: str
     write: Part[WriteFiles] = Part("files")
     template: str = ""
     workdir: Workdir = Workdir.SHARED
@@ -63,7 +62,6 @@ _OWN = (
         name="slurm",
         summary="one job a segment, chained; arrays for trials; het jobs for mixed fleets",
         needs="sbatch, srun, and a folder that all nodes see",
-        checked_by="sbatch --test-only, and plans run to their end on four nodes",
         write=f"{_HERE}.slurm:write_files",
         template=f"{_HERE}.slurm:SlurmTemplate",
     ),
@@ -71,14 +69,12 @@ _OWN = (
         name="script",
         summary="plain shell on one machine, its GPUs dealt out to trials",
         needs="bash",
-        checked_by="bash, with plans run to their end",
         write=f"{_HERE}.script:write_files",
     ),
     ExporterEntry(
         name="kubernetes",
         summary="a Job for each segment, a JobSet where a trial has several pods; Kueue's labels where asked",
         needs="kubectl, and a volume that all pods mount",
-        checked_by="kubernetes-validate, and a strict schema of JobSet v1alpha2",
         write=f"{_HERE}.kubernetes:write_files",
         template=f"{_HERE}.kubernetes:KubernetesTemplate",
         workdir=Workdir.IMAGE,
@@ -87,7 +83,6 @@ _OWN = (
         name="trainjob",
         summary="a TrainJob of Kubeflow Trainer for each segment",
         needs="kubectl, a training runtime, and a volume that its pods mount",
-        checked_by="a strict schema of TrainJob v1alpha1",
         write=f"{_HERE}.kubernetes:write_train_jobs",
         template=f"{_HERE}.kubernetes:TrainJobTemplate",
         workdir=Workdir.IMAGE,
@@ -96,7 +91,6 @@ _OWN = (
         name="skypilot",
         summary="managed jobs, one task a segment, chained in pipelines",
         needs="sky, and a bucket that its nodes mount",
-        checked_by="SkyPilot's own reader of tasks, and searches run on its mount of a bucket",
         write=f"{_HERE}.skypilot:write_files",
         template=f"{_HERE}.skypilot:SkyPilotTemplate",
         workdir=Workdir.COPIED,
@@ -132,5 +126,4 @@ def exporter_named(name: str) -> ExporterEntry:
 
 def list_exporters() -> list[dict[str, Any]]:
     """List every exporter for ``optplan list``."""
-    fields = ("name", "summary", "needs", "checked_by")
-    return [{field: getattr(entry, field) for field in fields} for entry in exporters().values()]
+    return [{"name": one.name, "summary": one.summary, "needs": one.needs} for one in exporters().values()]

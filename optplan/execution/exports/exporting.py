@@ -14,10 +14,9 @@ from typing import Any
 from optplan.contracts.parts import load
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
-from optplan.execution.exports.commands import placeholders
 from optplan.execution.exports.entries import ExporterEntry, Workdir, exporter_named
 from optplan.execution.exports.folder import MANIFEST, VERSION, describe, write_launcher
-from optplan.execution.exports.request import ExportOptions, ExportRequest, Template
+from optplan.execution.exports.request import ExportOptions, ExportRequest, Template, placeholders
 from optplan.execution.exports.steps import Outline, kind_of, outline
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.spaces import draw_configurations

@@ -12,8 +12,7 @@ from typing import Any
 
 from optplan.contracts.conditions import Elapsed
 from optplan.errors import UsageError
-from optplan.execution.exports.commands import value_names, write_command, write_promotion
-from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.request import ExportRequest, value_names, write_command, write_promotion
 from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
 
 #: What `optplan promote` and `optplan submit` read.

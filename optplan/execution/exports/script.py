@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optplan.execution.exports.commands import write_promotion
 from optplan.execution.exports.folder import begin_stream, read_script, write_decide
-from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.request import ExportRequest, write_promotion
 from optplan.execution.exports.steps import CannotExpressError
 
 #: What else could be done where one machine is not enough.

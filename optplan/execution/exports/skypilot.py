@@ -16,9 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.execution.exports.commands import split, write_promotion
 from optplan.execution.exports.folder import read_manifest, read_script
-from optplan.execution.exports.request import ExportRequest, Template, require_known, write_yaml
+from optplan.execution.exports.request import ExportRequest, Template, require_known, split, write_promotion, write_yaml
 from optplan.execution.exports.steps import CannotExpressError, Step
 from optplan.schema import ByName
 

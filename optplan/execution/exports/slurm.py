@@ -16,9 +16,8 @@ from pydantic import Field
 
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
-from optplan.execution.exports.commands import write_promotion
 from optplan.execution.exports.folder import begin_stream, read_script
-from optplan.execution.exports.request import ExportRequest, Template, require_known
+from optplan.execution.exports.request import ExportRequest, Template, require_known, write_promotion
 from optplan.execution.exports.steps import Step
 from optplan.schema import ByName
 

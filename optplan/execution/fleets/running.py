@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.executors import make_executor
 from optplan.execution.fleets.folder import read_iterations
 from optplan.execution.fleets.monitor import NAME, Monitor
 from optplan.execution.fleets.state import FleetState, write_fleet
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
+from optplan.execution.folders import make_executor
 from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS, FleetOptions

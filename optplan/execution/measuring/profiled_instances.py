@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.measuring.measured_speedups import MeasuredSpeedup
-from optplan.execution.measuring.trial_timings import SearchTimings, describe_seconds
+from optplan.execution.measuring.trial_timings import MeasuredSpeedup, SearchTimings, describe_seconds
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.seer.data.instance import SeerInstance

@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from optplan.contracts.configurations import Configuration
 from optplan.errors import MeasurementError, UsageError
-from optplan.execution.executors import make_executor
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring.trial_timings import TrialTiming
 from optplan.execution.protocol import Executor, Metrics, NodeRequest, Operation

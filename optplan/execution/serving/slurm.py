@@ -83,7 +83,7 @@ class SlurmJobs:
         command = ["sacct", "--allusers", "--parsable2", "--duplicates", "--format", _FORMAT]
         command += ["--starttime", since.strftime("%Y-%m-%dT%H:%M:%S")]
         utc = {"TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
-        found = call(*command, patience_s=_PATIENCE_S, instead=_INSTEAD, **utc)
+        found = call(*command, patience_s=_PATIENCE_S, instead=_INSTEAD, variables=utc)
         with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
             file.write(found)
             file.flush()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
@@ -14,62 +14,50 @@ from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
-from optplan.execution.online.rows import RemainingTimes, Rows
+from optplan.execution.online.rows import Rows
 from optplan.execution.protocol import Executor
+from optplan.execution.slurm import call
 from optplan.execution.state import Phase
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamState
 
+if TYPE_CHECKING:
+    from optplan.execution.streams.running import StreamOptions
+
 #: Seconds after which the loop looks around on a clock that does not jump.
 _ROUND_S = 0.25
 
+#: What to do where the command is missing that is told how many nodes are wanted.
+_INSTEAD = "give one that is there as --scale-command"
 #: What rounding may put a moment too late by.
 _SLACK = 1.0 + 1e-9
-
-#: Is told how many nodes of each type are wanted, whenever that changes.
-Expander = Callable[[Mapping[str, int]], None]
-
-
-@dataclass(frozen=True)
-class StreamTerms:
-    """What holds for a whole stream: rules, epochs by class, how long jobs are expected to go on, retries and grace.
-
-    ``metric`` is whose curve is written down; without one it is the first number that a job shows.
-    """
-
-    rules: Rules
-    epochs: Mapping[str, int]
-    remaining: RemainingTimes | None = None
-    retries: int = 2
-    grace_s: float = 30.0
-    metric: str = ""
 
 
 class StreamDriver(Loop[StreamState]):
     """Serves the jobs of a stream until all of them are over.
 
-    Without a learner the first table stays; without an expander only the executor is told how many nodes are wanted.
+    Jobs that do not say how many epochs they have do one. Without a learner the first table stays.
     """
 
     def __init__(
         self,
         state: StreamState,
         jobs: Sequence[StreamJob],
-        terms: StreamTerms,
+        rules: Rules,
+        options: StreamOptions,
         executor: Executor,
         *,
         learner: Learner | None = None,
-        expander: Expander | None = None,
         journal: Journal | None = None,
         listener: Listener | None = None,
     ) -> None:
-        super().__init__(state, executor, terms.grace_s, journal, listener, metric=terms.metric)
-        self._terms = terms
+        super().__init__(state, executor, options.grace_s, journal, listener, metric=options.metric or "")
+        self._rules, self._options = rules, options
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
-        self._learner, self._expander = learner, expander
+        self._learner = learner
         self._rows = Rows()
-        self._allocator = Allocator(state.table, terms.rules)
+        self._allocator = Allocator(state.table, rules)
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}
         # Who will have held so much that others come first, and when.
@@ -114,9 +102,8 @@ class StreamDriver(Loop[StreamState]):
 
     def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
-        epochs = job.epochs or self._terms.epochs.get(job.job_class, 1)
         committed = None if self._learner is None else self._learner.expect(job.job_class)
-        return told.JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration), committed)
+        return told.JobArrived(now_s, job.name, job.job_class, job.epochs or 1, row, dict(job.configuration), committed)
 
     def _learn(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         made = None if self._learner is None else self._learner.consider(now_s)
@@ -126,14 +113,14 @@ class StreamDriver(Loop[StreamState]):
     def _give_up(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Drop jobs that have failed too often."""
         jobs = [self._state.jobs[name] for name in self._state.changed_jobs]
-        failing = [job for job in jobs if job.is_hopeless or job.failures > self._terms.retries]
+        failing = [job for job in jobs if job.is_hopeless or job.failures > self._options.retries]
         for job in sorted(failing, key=_number):
             if not (job.is_over or job.operation):
                 emit(told.TrialDropped(now_s, job.name, job.last_failure))
 
     def _divide(self, now_s: float, emit: Callable[[told.Record], None]) -> Decision:
         """Tell the allocator what has changed since it was last asked, and ask it."""
-        state, allocator, rules = self._state, self._allocator, self._terms.rules
+        state, allocator, rules = self._state, self._allocator, self._rules
         allocator.follow(state.table)
         while (name := self._lagging.advance(now_s * _SLACK)) is not None:
             state.changed_jobs[name] = None
@@ -164,7 +151,7 @@ class StreamDriver(Loop[StreamState]):
         claimed: dict[str, int] = {}
         for job in sorted(self._claiming.values(), key=_number):
             place = {node: gpus + claimed.get(node, 0) for node, gpus in job.place.items()}
-            if state.has_free(place, self._terms.rules.gpus_per_node):
+            if state.has_free(place, self._rules.gpus_per_node):
                 claimed.update(place)
             else:
                 self._leave(job, now_s, emit)
@@ -177,11 +164,11 @@ class StreamDriver(Loop[StreamState]):
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
-        remaining, gpus = self._terms.remaining, sum(job.place.values())
+        remaining, gpus = self._state.remaining, sum(job.place.values())
         left = math.inf if remaining is None else remaining.left_s(job.job_class, job.iterations, job.row)
         held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
         attained = job.gpu_s + held_s * gpus
-        if self._terms.rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
+        if self._rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
             self._lagging.schedule(now_s + (SECOND_QUEUE_GPU_S - attained) / gpus, job.name)
         known = (job.name, job.job_class, job.iterations, job.place, job.row, job.arrived_s)
         return ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left)
@@ -197,7 +184,7 @@ class StreamDriver(Loop[StreamState]):
                 emit(told.StopWanted(now_s, job.operation, "resize"))
         elif not target:
             self._leave(job, now_s, emit)
-        elif state.has_free(target, self._terms.rules.gpus_per_node):
+        elif state.has_free(target, self._rules.gpus_per_node):
             attempt = job.attempts + 1
             name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
             emit(told.OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
@@ -219,9 +206,11 @@ class StreamDriver(Loop[StreamState]):
         for name in decision.idle:
             if not state.taken.get(name):
                 emit(told.NodeReleasing(now_s, name))
-        if self._expander is not None and decision.nodes != self._told:
+        if self._options.scale_command and decision.nodes != self._told:
             self._told = dict(decision.nodes)
-            self._expander(self._told)
+            for kind, count in self._told.items():
+                own = {"OPTPLAN_GPU_TYPE": kind, "OPTPLAN_NODES": str(count)}
+                call(*shlex.split(self._options.scale_command), instead=_INSTEAD, variables=own)
 
     def _is_stuck(self) -> bool:
         """Whether nothing will happen any more on a clock that jumps."""

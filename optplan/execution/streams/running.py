@@ -1,11 +1,13 @@
-"""``run_stream``: serve the jobs of a stream by a BOA plan's widths, in a folder from which it can be resumed."""
+"""``run_stream``: serve the jobs of a stream by a BOA plan's widths, in a folder from which it can be resumed.
+
+What became of it is told class by class: what was planned beside what happened.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,26 +16,27 @@ from pydantic import Field
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.executors import make_executor
-from optplan.execution.folders import tell_step_limit
+from optplan.execution.folders import make_executor, tell_step_limit
+from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
+from optplan.execution.online.drift import Expectation
 from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
+from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Run, name_training
-from optplan.execution.slurm import call
+from optplan.execution.state import NodeState
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
-from optplan.execution.streams.driver import StreamDriver, StreamTerms
+from optplan.execution.streams.driver import StreamDriver
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
-from optplan.execution.streams.state import StreamState
+from optplan.execution.streams.state import JobState, StreamState
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.schema import ByName
+from optplan.schema import ByName, FrozenModel
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
@@ -59,6 +62,40 @@ class StreamOptions(TrainingOptions):
         "slots": ("local", "ray"),
     }
     FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
+
+
+class ClassOutcome(FrozenModel):
+    """The jobs of a class."""
+
+    #: job_class, jobs, completed: Which, how many arrived, and how many of them did all their work.
+    job_class: str
+    jobs: int
+    completed: int
+    #: planned_jct_s, actual_jct_s: Mean seconds from arrival to completion; None where the plan has no such class, or
+    #: none was completed.
+    planned_jct_s: float | None = None
+    actual_jct_s: float | None = None
+    #: planned_gpu_hours, actual_gpu_hours: Of a job, in the mean.
+    planned_gpu_hours: float | None = None
+    actual_gpu_hours: float
+    widths: tuple[int, ...] = ()  #: All that its jobs had, ascending.
+
+
+class StreamOutcome(Outcome):
+    """A stream, as far as it went; on a virtual clock what is called actual is what an instance says of the classes."""
+
+    kind: ClassVar[Kind] = "stream"
+    classes: tuple[ClassOutcome, ...]  #: In the order of their first arrivals.
+    #: planned_jct_s, actual_jct_s: Mean over all jobs: as the plan has their classes, and as it was.
+    planned_jct_s: float | None
+    actual_jct_s: float | None
+    gpu_hours: float  #: That jobs held.
+    node_gpu_hours: float  #: Of the nodes, from the beginning of their launch until they were given back.
+    starting_gpu_hours: float = 0.0  #: Of these, until they were ready, or given back before.
+    tables: int  #: How often the width table was replaced.
+    changes: int  #: How often a running job got another width.
+    dropped: dict[str, str]  #: By job that was given up: why.
+    drift: str = ""  #: Why the plan that it began with will not hold on arrivals such as these; empty where it may.
 
 
 def run_stream(
@@ -131,7 +168,9 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             known = ", ".join(self.plan.resources)
             raise DataError(f"gpus_per_node.{unknown[0]}", "the plan has no such type", f"known types are {known}")
         self._sizes = {name: self.options.gpus_per_node.get(name, 1) for name in self.plan.resources}
-        self._jobs = [StreamJob.parse(each, path="jobs") for each in self.own["jobs"]]
+        epochs = {unit.id: unit.epochs for unit in self.plan.units}
+        jobs = (StreamJob.parse(each, path="jobs") for each in self.own["jobs"])
+        self._jobs = [one if one.epochs else one.replace(epochs=epochs.get(one.job_class, 1)) for one in jobs]
         self._instance, truth = (
             None if self.own[name] is None else BoaInstance.parse(self.own[name], path=name)
             for name in ("instance", "truth")
@@ -156,7 +195,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             raise UsageError(f"{what}; give one (--truth or --learn), or run the jobs (--executor)")
         _require_known(self._jobs, self._truth, WidthTable.from_plan(self.plan))
         every_s = None if self._instance is None else options.terms.every_s
-        _require_an_end(self._jobs, self._truth, self.plan, every_s)
+        _require_an_end(self._jobs, self._truth, every_s)
 
     def make_state(self) -> StreamState:
         """Return the state before the first record."""
@@ -169,17 +208,11 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
     def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
         options = self.options
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
-        terms = StreamTerms(
-            rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
-            epochs={unit.id: unit.epochs for unit in self.plan.units},
-            remaining=self.state.remaining,
-            retries=options.retries,
-            grace_s=options.grace_s,
-            metric=options.metric or "",
+        rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order)
+        learner, journal = self._make_learner(), self.journal
+        return StreamDriver(
+            self.state, self._jobs, rules, options, executor, learner=learner, journal=journal, listener=listener
         )
-        expander = partial(_tell_nodes, options.scale_command) if options.scale_command else None
-        own: dict[str, Any] = {"learner": self._make_learner(), "expander": expander}
-        return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)
 
     def _make_learner(self) -> Learner | None:
         if self._instance is None:
@@ -197,13 +230,6 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             return VirtualStreamExecutor(self._truth, now_s=self.state.t)
         own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
         return make_executor(options.executor, self._sizes, self._gather_settings(**own), now_s=self._clock_s())
-
-
-def _tell_nodes(command: str, nodes: Mapping[str, int]) -> None:
-    """Run the user's command for each type of which another number of nodes is wanted."""
-    for kind, count in nodes.items():
-        own = {"OPTPLAN_GPU_TYPE": kind, "OPTPLAN_NODES": str(count)}
-        call(*shlex.split(command), instead="give one that is there as --scale-command", **own)
 
 
 def _list_epochs(plan: BoaPlan) -> list[float]:
@@ -226,12 +252,11 @@ def _require_known(jobs: Sequence[StreamJob], truth: BoaInstance, table: WidthTa
             raise DataError(f"jobs.{job.name}.job_class", problem, "give an instance that does (--truth)")
 
 
-def _require_an_end(jobs: Sequence[StreamJob], truth: BoaInstance, plan: BoaPlan, every_s: float | None) -> None:
+def _require_an_end(jobs: Sequence[StreamJob], truth: BoaInstance, every_s: float | None) -> None:
     """Raise DataError where a virtual clock would be busy for minutes: too many epochs, or looks at the widths."""
-    planned = {unit.id: unit.epochs for unit in plan.units}
     total, latest_s = 0, 0.0
     for job in jobs:
-        epochs = job.epochs or planned.get(job.job_class, 1)
+        epochs = job.epochs or 1
         total += epochs
         if total > _MOST_EPOCHS:
             problem = f"got {epochs:,}; with the jobs before it these are {total:,} epochs"
@@ -242,3 +267,59 @@ def _require_an_end(jobs: Sequence[StreamJob], truth: BoaInstance, plan: BoaPlan
         problem = f"got {every_s:g}, and the jobs may take {format_duration(latest_s)}"
         fix = f"a virtual clock looks up to {_MOST_LOOKS:,} times; {math.ceil(latest_s / _MOST_LOOKS)} will do"
         raise DataError("terms.every_s", problem, fix)
+
+
+def describe_stream(
+    state: StreamState, plan: BoaPlan, sizes: dict[str, int], *, virtual: bool = False
+) -> StreamOutcome:
+    """Describe a stream beside the plan that it began with; ``sizes`` are the GPUs of a node, by type."""
+    jobs = list(state.jobs.values())
+    held = [_hold(node, sizes[node.resource], state.t) for node in state.nodes.values()]
+    classes = tuple(
+        _describe_class(name, [job for job in jobs if job.job_class == name], plan)
+        for name in dict.fromkeys(job.job_class for job in jobs)
+    )
+    planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
+    weights = sum(count for count, _ in planned)
+    return StreamOutcome(
+        **describe_end(state, virtual=virtual),
+        classes=classes,
+        planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
+        actual_jct_s=_mean_jct(jobs),
+        gpu_hours=sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
+        node_gpu_hours=sum(hours for hours, _ in held),
+        starting_gpu_hours=sum(starting for _, starting in held),
+        tables=state.tables,
+        changes=sum(max(0, len(job.widths) - 1) for job in jobs),
+        dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
+        drift=Expectation.of(plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
+    )
+
+
+def _hold(node: NodeState, gpus: int, now_s: float) -> tuple[float, float]:
+    """Return the GPU-hours of a node from the beginning of its launch, and those of them before it was ready."""
+    end_s = now_s if node.end_s is None else node.end_s
+    ready_s = end_s if node.ready_s is None else node.ready_s
+    launch_s = ready_s if node.launch_s is None else node.launch_s
+    gpu_h = gpus / SECONDS_PER_HOUR
+    return gpu_h * (end_s - launch_s), gpu_h * (ready_s - launch_s)
+
+
+def _describe_class(name: str, jobs: Sequence[JobState], plan: BoaPlan) -> ClassOutcome:
+    ways = plan.ways.get(name)
+    expected = [(way[0].share, segment.expected) for way in ways for segment in way] if ways else None
+    return ClassOutcome(
+        job_class=name,
+        jobs=len(jobs),
+        completed=sum(job.is_over and not job.why_dropped for job in jobs),
+        planned_jct_s=None if expected is None else sum(share * each.seconds for share, each in expected),
+        actual_jct_s=_mean_jct(jobs),
+        planned_gpu_hours=None if expected is None else sum(share * each.gpu_hours for share, each in expected),
+        actual_gpu_hours=sum(job.gpu_s for job in jobs) / len(jobs) / SECONDS_PER_HOUR,
+        widths=tuple(sorted({gpus for job in jobs for gpus in job.widths})),
+    )
+
+
+def _mean_jct(jobs: Sequence[JobState]) -> float | None:
+    took_s = [job.ended_s - job.arrived_s for job in jobs if job.ended_s is not None and not job.why_dropped]
+    return sum(took_s) / len(took_s) if took_s else None

@@ -9,7 +9,7 @@ import pytest
 from optplan.errors import UnsupportedError
 from optplan.execution.fleets.running import FleetOutcome
 from optplan.execution.outcomes import Outcome
-from optplan.execution.streams.outcomes import ClassOutcome, StreamOutcome
+from optplan.execution.streams.running import ClassOutcome, StreamOutcome
 
 _CLASS = ClassOutcome(
     job_class="bert",

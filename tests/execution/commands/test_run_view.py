@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from optplan.contracts.conditions import Mode
-from optplan.execution.cli.run_view import RunView, listening
+from optplan.execution import records as told
+from optplan.execution.cli.fleets import KIND
+from optplan.execution.cli.run_view import RunView, listening, say
 from optplan.execution.options import SearchOptions, make_rules
 from optplan.execution.running import run
 from optplan.execution.state import State
@@ -82,3 +84,27 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
         run(plan, listener=listener)
     assert "b1-s2 ended" in terminal.getvalue()
     assert "best" not in terminal.getvalue()
+
+
+def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
+    """A line for what readers should know, whatever runs, and none for the rest; fleets say a few things more."""
+    said = [
+        (told.NodeChanged(1.0, "n-1", "lost", "Ray has lost its machine"), "n-1 is lost: Ray has lost its machine"),
+        (told.OperationFailed(1.0, "a.1", "was killed by signal 9"), "a.1: was killed by signal 9"),
+        (told.TrialDropped(1.0, "a", "failed once: no data"), "gave up a: failed once: no data"),
+        (told.TablePublished(1.0, {}, "the rate of a moved"), "new widths: the rate of a moved"),
+        (told.Replanned(1.0, {}, "+50 % time against the plan", 0.0, 0.0), "+50 % time against the plan"),
+        (told.Noted(1.0, "a trial fails after 5 min"), "a trial fails after 5 min"),
+        (told.NodeChanged(1.0, "n-1", "ready"), ""),
+    ]
+    assert [say(record) for record, _ in said] == [line for _, line in said]
+    teller = KIND.telling()
+    assert teller.tell(told.OperationWanted(0.04, "fleet-001", "s", "job", 1, {"v": 4, "w": 4})) == [
+        "[0 s] fleet-001 is started on 2 VMs"
+    ]
+    assert teller.tell(told.OperationFailed(1.0, "fleet-001", "ended to go on otherwise", blameless=True)) == []
+    assert teller.tell(told.OperationFailed(1.0, "fleet-001", "no CUDA")) == ["[1 s] fleet-001: no CUDA"]
+    back = told.NodeChanged(2.0, "v", "ready", "is heard of again, 2 s after it was missed")
+    assert teller.tell(back) == ["[2 s] v is heard of again, 2 s after it was missed: it is taken back"]
+    asked = told.Resumed(1.0, {"deadline_s": 90.0, "budget_usd": 5.0, "retries": 1})
+    assert teller.tell(asked) == ["[1 s] limits from now on: deadline 90 s, budget $5.00"]

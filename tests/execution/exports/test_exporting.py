@@ -523,7 +523,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let another package register three exporters: one, one under a name that is taken, and one that is none."""
     module = ModuleType("another_package")
     module.NOMAD = ExporterEntry(  # type: ignore[attr-defined]
-        name="nomad", summary="a job", needs="nomad", checked_by="nobody", write="another_package:write"
+        name="nomad", summary="a job", needs="nomad", write="another_package:write"
     )
     module.write = _write_for_nomad  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "another_package", module)

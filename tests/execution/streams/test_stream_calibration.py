@@ -21,8 +21,7 @@ from optplan.execution.records import (
 )
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.calibration import calibrate
-from optplan.execution.streams.outcomes import StreamOutcome
-from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.planning import BoaPlan
 

@@ -33,9 +33,9 @@ from optplan.execution.records import (
 )
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob, read_jobs
-from optplan.execution.streams.driver import StreamDriver, StreamTerms
+from optplan.execution.streams.driver import StreamDriver
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.running import StreamOptions, run_stream
 from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
@@ -368,8 +368,7 @@ def test_nodes_that_went_meanwhile_are_not_asked_for_again(make_instance: MakeIn
         state.apply(NodeWanted(1.0, name, "cpu", "cpu", "cpu"))
     state.apply(NodeChanged(2.0, "there", "ready"))
     state.apply(NodeReleasing(3.0, "going"))
-    terms = StreamTerms(Rules({"cpu": 4}), {"a": 3})
-    StreamDriver(state, [], terms, cast(Executor, gone)).resume()
+    StreamDriver(state, [], Rules({"cpu": 4}), StreamOptions(), cast(Executor, gone)).resume()
     assert (gone.ensured, gone.released) == (["wanted"], ["going"])
     assert {name: node.phase.value for name, node in state.nodes.items()} == {
         "there": "lost",
