@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -318,14 +319,14 @@ class FaultyExecutor(Executor):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing wait for the disk: that power is lost is not tried here."""
-    prepare = journals._prepare
+    connect = journals.connect
 
-    def prepare_quick(connection: Any, path: Path, *, writable: bool) -> bool:  # noqa: ANN401 - of SQLite
-        found = prepare(connection, path, writable=writable)
+    def connect_quick(path: Path, tables: str, version: int, *, writable: bool) -> sqlite3.Connection:
+        connection = connect(path, tables, version, writable=writable)
         connection.execute("PRAGMA synchronous = OFF")
-        return found
+        return connection
 
-    monkeypatch.setattr(journals, "_prepare", prepare_quick)
+    monkeypatch.setattr(journals, "connect", connect_quick)
 
 
 def let_writing_fail(patch: pytest.MonkeyPatch, fate: Fate) -> None:
