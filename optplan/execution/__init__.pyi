@@ -25,7 +25,7 @@ from optplan.execution.online.jobs import (
     Rules as Rules,
 )
 from optplan.execution.online.width_table import WidthTable as WidthTable
-from optplan.execution.outcomes import RunOutcome as RunOutcome
+from optplan.execution.running import RunOutcome as RunOutcome
 from optplan.execution.cli.searches import (
     build_comparison_page as build_comparison_page,
     comparison_table as comparison_table,

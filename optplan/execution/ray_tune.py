@@ -18,8 +18,8 @@ from optplan.contracts.conditions import Mode, waits_for
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution import records as told
-from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Operation
+from optplan.execution.running import RunOutcome, describe
 from optplan.execution.scheduler import Rules, Scheduler, list_trials
 from optplan.execution.state import Phase, State
 from optplan.execution.trainables import time_steps

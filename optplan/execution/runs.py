@@ -14,19 +14,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
+from optplan.contracts.faces import Shown
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.loop import Listener, Loop, tell
 from optplan.execution.options import RunOptions
-from optplan.execution.outcomes import Outcome
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Record, Resumed
 from optplan.execution.state import RunState
 from optplan.execution.trainables import name_trainable
+from optplan.schema import FrozenModel
 
 #: What asks a run to pause, and what is added to its number for the exit code.
 _SIGNALS, _EXIT_OFFSET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP), 128
@@ -36,6 +37,33 @@ _TYPES: Mapping[Kind, str] = {
     "stream": "optplan.execution.streams.running:StreamRun",
     "fleet": "optplan.execution.fleets.running:FleetRun",
 }
+
+
+class Outcome(Shown, FrozenModel):
+    """What a run of any kind came to, as far as it went."""
+
+    SHOWN_BY: ClassVar[str] = "optplan.execution.cli.kinds:face_of"
+    kind: ClassVar[Kind]  #: What runs.
+
+    #: Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
+    virtual: bool = False
+    status: Literal["ended", "paused", "running"]  #: ``ended``, ``paused`` (it can be resumed) or ``running``.
+    #: Exit code: 0 done, 1 every trial failed, none has reported a number, a job was given up or the whole run, 3 the
+    #: rest has become infeasible, 4 stopped at a limit, 130 interrupted.
+    code: int
+    why: str = ""  #: Why it is paused, or ended before its end.
+    time_s: float  #: Until it ended, or until its last record.
+    notes: tuple[str, ...] = ()  #: What a reader should know.
+    held: tuple[str, ...] = ()  #: Nodes that are held, or not given back yet.
+
+
+def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
+    """Return the fields that outcomes of all kinds have."""
+    why = "" if state.end is None else state.end.why
+    ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
+    held = tuple(node.name for node in state.held_nodes())
+    return {"virtual": virtual, **ended, "notes": tuple(state.notes), "held": held}
+
 
 _Plan = TypeVar("_Plan", bound=Plan)
 _Options = TypeVar("_Options", bound=RunOptions)

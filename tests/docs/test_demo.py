@@ -14,8 +14,7 @@ import pytest
 import optplan
 from optplan.execution.measuring.search_profile import Profile, ProfileSettings
 from optplan.execution.measuring.trial_timings import TrialTiming
-from optplan.execution.outcomes import RunOutcome
-from optplan.execution.running import run
+from optplan.execution.running import RunOutcome, run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 

@@ -17,10 +17,9 @@ from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.driver import Driver, Limits
 from optplan.execution.journal import Journal
-from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Event, Metrics, NodeRequest, Observation, Operation
 from optplan.execution.records import Began, Checkpoint, NodeChanged, OperationFailed, Record, decode, encode
-from optplan.execution.running import SearchRun, run
+from optplan.execution.running import RunOutcome, SearchRun, describe, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.state import Phase, State

@@ -20,9 +20,8 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution.checkpoints import hash_folder, is_whole, prune, store
-from optplan.execution.outcomes import RunOutcome
 from optplan.execution.records import Checkpoint
-from optplan.execution.running import run
+from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import end, is_running
 from optplan.execution.trial_files import bound_log

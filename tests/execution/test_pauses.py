@@ -23,10 +23,9 @@ from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring import search_profile
 from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
-from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import OperationFailed, Progressed
-from optplan.execution.running import run
+from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import interruptible, read_run, resume
 from optplan.execution.trial_files import OUTCOME, PROGRESS
 

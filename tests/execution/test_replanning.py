@@ -23,11 +23,10 @@ from optplan.execution.commands import Lines
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
 from optplan.execution.options import SearchOptions
-from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.records import Began, OperationFailed, Record
 from optplan.execution.replanning import Replanner, measure_drift
-from optplan.execution.running import SearchRun, run
+from optplan.execution.running import RunOutcome, SearchRun, describe, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.state import State

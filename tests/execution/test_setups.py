@@ -12,9 +12,8 @@ from optplan.contracts import Plan
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.searches import KIND
 from optplan.execution.options import Setup
-from optplan.execution.outcomes import RunOutcome
 from optplan.execution.records import encode
-from optplan.execution.running import run
+from optplan.execution.running import RunOutcome, run
 from optplan.execution.worker import set_up
 from optplan.instances.files import write_json
 from optplan.reporting.pages import build_page

@@ -11,10 +11,9 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
-from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import OperationFailed
-from optplan.execution.running import run
+from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance

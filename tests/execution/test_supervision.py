@@ -22,10 +22,9 @@ from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock, is_locked, take_lock
-from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import OperationEnded, OperationFailed
-from optplan.execution.running import run
+from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import LockWatch, clear, end, is_running, launch, read_code
 from optplan.execution.trial_files import OPERATION, PROCESS, STOP

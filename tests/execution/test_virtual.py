@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Plan
-from optplan.execution.outcomes import describe
 from optplan.execution.records import Progressed
-from optplan.execution.running import run
+from optplan.execution.running import describe, run
 from optplan.execution.scheduler import Rules
 from optplan.execution.state import State
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
-    from optplan.execution.outcomes import Outcome
     from optplan.execution.records import Record
-    from optplan.execution.runs import Run
+    from optplan.execution.runs import Outcome, Run
     from optplan.reporting.faces import Face
     from optplan.reporting.pages import Page, Section
     from optplan.reporting.style import Figure

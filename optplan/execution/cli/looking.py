@@ -16,7 +16,7 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.cli.kinds import find_process, kind_of_folder
 
 if TYPE_CHECKING:
-    from optplan.execution.outcomes import RunOutcome
+    from optplan.execution.running import RunOutcome
     from optplan.reporting.pages import Page
 
 #: Lines of a log that are shown.

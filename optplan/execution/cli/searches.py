@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import RunView
 from optplan.execution.options import SearchOptions, make_rules
-from optplan.execution.outcomes import RunOutcome, SegmentOutcome, Winner
+from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
 from optplan.execution.state import State
 from optplan.reporting.pages import Card, Definitions, Page, Section
@@ -65,7 +65,35 @@ class _Searches(RunKind):
         return [*([clock] if clock else []), segment_table(outcome), "", outcome_table(outcome)]
 
     def build_page(self, told: Told) -> Page:
-        return build_run_page(told)
+        """Build the page of a run: its winner, how it went, and what was planned beside what happened."""
+        outcome, name = told.outcome, told.name
+        best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
+        badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
+        title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
+        if best is not None:
+            title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"
+        if outcome.virtual:
+            title = (
+                f"Virtual run: {title[0].lower()}{title[1:]}" if outcome.trained else "Virtual run: nothing was trained"
+            )
+        notes = [f"planned: {_seconds(outcome.planned_s)}", f"planned: {_usd(outcome.planned_usd)}"]
+        if _is_as_planned(outcome):
+            notes = ["on the virtual clock"] * 2
+        cards = [
+            Card("time", _seconds(outcome.time_s), notes[0]),
+            Card("cost", _usd(outcome.cost_usd), notes[1]),
+            Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
+        ]
+        if best is not None and best.configuration:
+            title += f" ({_list_configuration(best)})"
+        own = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
+        if best is not None:
+            heading = "The winner" if is_winner else "Best so far"
+            own.append(Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
+        sections = told.tell_history(*own)
+        said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
+        window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
+        return Page(name, title, said, badge, kind, told.list_warnings(), cards, sections, window_title=window_title)
 
     def draw(self, outcome: RunOutcome) -> Figure:
         """Draw when segments were to go on, and below that when they did; one that has not ended ends now."""
@@ -136,36 +164,6 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
     facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
     facts += [("note", note) for note in outcome.notes]
     return fact_table(facts)
-
-
-def build_run_page(told: Told) -> Page:
-    """Build the page of a run: its winner, how it went, and what was planned beside what happened."""
-    outcome, name = told.outcome, told.name
-    best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
-    badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
-    title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
-    if best is not None:
-        title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"
-    if outcome.virtual:
-        title = f"Virtual run: {title[0].lower()}{title[1:]}" if outcome.trained else "Virtual run: nothing was trained"
-    notes = [f"planned: {_seconds(outcome.planned_s)}", f"planned: {_usd(outcome.planned_usd)}"]
-    if _is_as_planned(outcome):
-        notes = ["on the virtual clock"] * 2
-    cards = [
-        Card("time", _seconds(outcome.time_s), notes[0]),
-        Card("cost", _usd(outcome.cost_usd), notes[1]),
-        Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
-    ]
-    if best is not None and best.configuration:
-        title += f" ({_list_configuration(best)})"
-    own = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
-    if best is not None:
-        heading = "The winner" if is_winner else "Best so far"
-        own.append(Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
-    sections = told.tell_history(*own)
-    said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
-    window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
-    return Page(name, title, said, badge, kind, told.list_warnings(), cards, sections, window_title=window_title)
 
 
 def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:

@@ -17,9 +17,8 @@ from optplan.execution.folders import make_executor
 from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS, FleetOptions
-from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.protocol import Executor
-from optplan.execution.runs import Run
+from optplan.execution.runs import Outcome, Run, describe_end
 from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan

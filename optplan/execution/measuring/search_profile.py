@@ -53,13 +53,7 @@ class ProfileSettings:
     node_wait_s: float = 600.0  #: Seconds to wait for the GPUs.
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises
-        ------
-        UsageError
-            When one of them is out of its range.
-        """
+        """Check the numbers."""
         if not self.gpus or min(self.gpus) < 1 or sorted(set(self.gpus)) != list(self.gpus):
             message = f"gpus: got {list(self.gpus)}; whole numbers from 1 on, each once and increasing, are needed"
             raise UsageError(f"{message}, as in 1,2,4")

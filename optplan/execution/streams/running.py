@@ -22,10 +22,9 @@ from optplan.execution.online.drift import Expectation
 from optplan.execution.online.jobs import Rules
 from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
-from optplan.execution.runs import Run, name_training
+from optplan.execution.runs import Outcome, Run, describe_end, name_training
 from optplan.execution.state import NodeState
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamOptions

@@ -8,7 +8,7 @@ import pytest
 
 from optplan.errors import UnsupportedError
 from optplan.execution.fleets.running import FleetOutcome
-from optplan.execution.outcomes import Outcome
+from optplan.execution.runs import Outcome
 from optplan.execution.streams.running import ClassOutcome, StreamOutcome
 
 _CLASS = ClassOutcome(

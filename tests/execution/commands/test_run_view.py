@@ -107,4 +107,4 @@ def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
     back = told.NodeChanged(2.0, "v", "ready", "is heard of again, 2 s after it was missed")
     assert teller.tell(back) == ["[2 s] v is heard of again, 2 s after it was missed: it is taken back"]
     asked = told.Resumed(1.0, {"deadline_s": 90.0, "budget_usd": 5.0, "retries": 1})
-    assert teller.tell(asked) == ["[1 s] limits from now on: deadline 90 s, budget $5.00"]
+    assert teller.tell(asked) == ["[1 s] limits from now on: deadline 1 min 30 s, budget $5.00"]

@@ -12,7 +12,6 @@ from optplan.execution.cli.kinds import Told
 from optplan.execution.cli.searches import (
     KIND,
     build_comparison_page,
-    build_run_page,
     comparison_table,
     describe_clock,
     list_rows,
@@ -63,11 +62,11 @@ def test_bars_are_when_segments_were_planned_and_when_they_went_on() -> None:
 def test_the_page_says_why_a_run_stopped() -> None:
     """And shows the best so far, as there is no winner; on a virtual clock it says that first."""
     outcome = run(plan_of("rubberband-two-stages"), QUADRATIC, space=RATES, budget_usd=0.2)
-    page = build_run_page(Told(outcome, "textbook"))
+    page = KIND.build_page(Told(outcome, "textbook"))
     assert page.title.startswith("Virtual run: best so far: b1-s1-trials-0002 with ")
     assert (page.badge, page.lead.endswith("the budget is $0.20")) == ("paused", True)
     assert [section.heading for section in page.sections] == ["As planned", "Best so far"]
-    page = build_run_page(Told(outcome.replace(virtual=False), "textbook"))
+    page = KIND.build_page(Told(outcome.replace(virtual=False), "textbook"))
     assert page.title.startswith("Best so far: b1-s1-trials-0002 with ")
     assert [section.heading for section in page.sections] == ["Planned against actual", "Best so far"]
 
@@ -76,7 +75,7 @@ def test_a_virtual_run_says_so_first() -> None:
     """Title, first words and the window's name; nothing is compared where the clock showed what the plan says."""
     plan = plan_of("rubberband-two-stages")
     outcome = run(plan)
-    page = build_run_page(Told(outcome, "textbook"))
+    page = KIND.build_page(Told(outcome, "textbook"))
     assert (page.title, page.window_title) == ("Virtual run: nothing was trained", "virtual run of textbook")
     assert page.lead == "virtual run: nothing was trained; times and costs are those that the plan expects"
     assert [card.note for card in page.cards] == ["on the virtual clock", "on the virtual clock", ""]
