@@ -33,7 +33,7 @@ from optplan.execution.cli.searches import (
 from optplan.execution.ray_tune import PlanScheduler as PlanScheduler
 from optplan.execution.running import run as run
 from optplan.execution.runs import resume as resume
-from optplan.execution.streams.arrivals import StreamJob as StreamJob
+from optplan.execution.streams.state import StreamJob as StreamJob
 from optplan.execution.streams.running import run_stream as run_stream
 from optplan.execution.trainables import Session as Session
 

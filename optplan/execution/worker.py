@@ -28,7 +28,7 @@ from typing import Any, TextIO
 from optplan.errors import DataError, OptplanError, OutputError
 from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
-from optplan.execution.trainables import Session, import_trainable, make_trainer, time_steps
+from optplan.execution.trainables import Session, import_trainable, make_trainer, run_command, time_steps
 from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge
 
 
@@ -67,8 +67,6 @@ def main(folder: Path) -> int:
         set_up(Path(operation["root"]), operation.get("setup", ()))
         (folder / PROGRESS).touch()
         if operation["command"]:
-            from optplan.execution.commands import run_command
-
             return run_command(folder, operation)
         _Training(folder, operation, team).run()
     except OptplanError as error:

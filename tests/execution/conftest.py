@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import BoundProof, Plan, Result, Status, Termination
-from optplan.execution.streams.arrivals import StreamJob
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.evaluation import evaluate

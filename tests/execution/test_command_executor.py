@@ -19,8 +19,8 @@ from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import OperationEnded
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.solving import solve

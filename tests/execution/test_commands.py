@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from optplan.execution.commands import Lines
+from optplan.execution.trainables import Lines
 
 
 def read(folder: Path, seen: dict[float, int]) -> tuple[Lines, list[float | None]]:

@@ -21,8 +21,8 @@ from optplan.execution.protocol import NodeRequest
 from optplan.execution.records import Ended, NodeReleasing, NodeWanted, Record
 from optplan.execution.running import run as run_search
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.boa.data.instance import BoaInstance

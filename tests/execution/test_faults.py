@@ -45,8 +45,8 @@ from optplan.execution.records import (
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.state import Phase
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.boa.data.instance import BoaInstance

@@ -29,8 +29,8 @@ from optplan.execution.journal import JOURNAL, Journal
 from optplan.execution.records import OperationEnded, Progressed
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.execution.supervision import is_running
 from optplan.execution.trial_files import OPERATION, PROCESS
 from optplan.formulations.boa.data.instance import BoaInstance

@@ -19,7 +19,6 @@ from optplan.contracts.conditions import Mode
 from optplan.contracts.standing import Standing, Took
 from optplan.errors import UnsupportedError
 from optplan.execution.cluster import spent_gpu_hours, take_stock
-from optplan.execution.commands import Lines
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
 from optplan.execution.options import SearchOptions
@@ -30,6 +29,7 @@ from optplan.execution.running import RunOutcome, SearchRun, describe, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.state import State
+from optplan.execution.trainables import Lines
 from optplan.execution.virtual import Reality, VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan, retime

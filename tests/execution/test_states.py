@@ -19,8 +19,8 @@ from optplan.execution.protocol import Event
 from optplan.execution.records import EpochDone, NodeChanged, OperationFailed, PlaceLeft, Record, decode, encode
 from optplan.execution.running import run
 from optplan.execution.state import Phase, RunState
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan

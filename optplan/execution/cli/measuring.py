@@ -325,7 +325,7 @@ def calibrate(
     from optplan.execution.cluster import take_stock
     from optplan.execution.journal import read_kind
     from optplan.execution.running import SearchRun
-    from optplan.execution.streams.calibration import calibrate as calibrate_stream
+    from optplan.execution.streams.learning import calibrate as calibrate_stream
     from optplan.execution.streams.running import StreamRun
     from optplan.formulations import formulation_of
 

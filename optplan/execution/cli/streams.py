@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
-from optplan.execution.streams.arrivals import read_jobs
 from optplan.execution.streams.running import StreamOutcome, run_stream
+from optplan.execution.streams.state import read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance

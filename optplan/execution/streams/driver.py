@@ -22,9 +22,8 @@ from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.slurm import call
 from optplan.execution.state import Phase
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.state import JobState, StreamState
+from optplan.execution.streams.state import JobState, StreamJob, StreamState
 from optplan.schema import ByName
 
 #: Seconds after which the loop looks around on a clock that does not jump.

@@ -26,10 +26,9 @@ from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Outcome, Run, describe_end, name_training
 from optplan.execution.state import NodeState
-from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamOptions
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.state import JobState, StreamState
+from optplan.execution.streams.state import JobState, StreamJob, StreamState, order_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.schema import FrozenModel

@@ -33,8 +33,8 @@ from optplan.execution.records import (
 from optplan.execution.running import run
 from optplan.execution.runs import type_of
 from optplan.execution.state import NodeState
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.reporting.pages import Page, build_page

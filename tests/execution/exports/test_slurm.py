@@ -19,8 +19,8 @@ from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.exports.exporting import export, write_folder
 from optplan.execution.exports.promotion import read_export, submit
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance

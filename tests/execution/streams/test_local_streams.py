@@ -16,9 +16,9 @@ from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
 from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 

@@ -17,8 +17,8 @@ from optplan.errors import UsageError
 from optplan.execution.journal import Journal
 from optplan.execution.records import OperationEnded
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import write_json

@@ -19,9 +19,9 @@ from optplan.execution.records import (
     OperationWanted,
     Record,
 )
-from optplan.execution.streams.arrivals import StreamJob
-from optplan.execution.streams.calibration import calibrate
+from optplan.execution.streams.learning import calibrate
 from optplan.execution.streams.running import StreamOutcome, run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.planning import BoaPlan
 

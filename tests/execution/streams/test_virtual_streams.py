@@ -32,11 +32,10 @@ from optplan.execution.records import (
     TablePublished,
 )
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.arrivals import StreamJob, read_jobs
 from optplan.execution.streams.driver import StreamDriver, StreamOptions
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import run_stream
-from optplan.execution.streams.state import StreamState
+from optplan.execution.streams.state import StreamJob, StreamState, read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import BoaPlan, build_plan
