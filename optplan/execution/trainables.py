@@ -3,10 +3,9 @@
 A *class* has ``setup(configuration)``, ``step() -> metrics``, ``save_checkpoint(folder)`` and
 ``load_checkpoint(folder)``; one that is written for Ray Tune's ``Trainable`` works unchanged. A *generator* takes the
 configuration and a :class:`Session`, and yields metrics after each iteration. A *command* is a program that is run with
-environment variables and reports by a file, as docs/executors-local.md says.
-
-A command ends with exit code 0 after its iterations. When it gets SIGTERM it stores its state and ends within the grace. What
-it has started and left behind is killed. Lines with the same ``training_iteration`` are one iteration.
+environment variables and reports by a file, as docs/executors-local.md says. It ends with exit code 0 after its
+iterations; when it gets SIGTERM it stores its state and ends within the grace. What it has started and left behind is
+killed. Lines with the same ``training_iteration`` are one iteration.
 """
 
 from __future__ import annotations
