@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 import re
 import subprocess
 import time
@@ -27,6 +28,8 @@ from optplan.instances.plain_data import parse_json, read_text
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 #: What is read of a manifest.
 _NEEDED = {"version", "target", "plan_id", "time_quantile", "margin", "gpus_per_node", "metric", "configurations"}
+#: Bytes of the end of a metrics file in which a metric is looked for, one after the other.
+_ENDS = (1 << 16, 1 << 20, 1 << 24)
 
 
 class NoMetricError(OptplanError):
@@ -245,10 +248,17 @@ def _read_values(exported: Exported, step: Step) -> dict[str, float]:
 def _read_value(exported: Exported, file: Path) -> float:
     """Return the metric of the last whole line of the mark of a trial's end that has it; NaN where none has."""
     try:
-        found = _find_metric(file.read_bytes().splitlines(), exported.manifest["metric"])
+        with file.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            for many in _ENDS:
+                stream.seek(max(0, size - many))
+                lines = stream.read(many).splitlines()
+                found = _find_metric(lines[1:] if many < size else lines, exported.manifest["metric"])
+                if found is not None or many >= size:
+                    return math.nan if found is None else found
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror}); make it readable") from None
-    return math.nan if found is None else found
+    return math.nan
 
 
 def _find_metric(lines: Sequence[bytes], metric: str) -> float | None:
