@@ -20,26 +20,13 @@ from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError, OutputError
+from optplan.execution import trial_files as files
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.options import Setup
 from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
 from optplan.execution.supervision import is_running, read_code
-from optplan.execution.trial_files import (
-    ENDED,
-    HOPELESS,
-    NO_ROOM,
-    OPERATION,
-    OUTCOME,
-    PROCESS,
-    PROGRESS,
-    STOP,
-    STORED,
-    read,
-    read_new_lines,
-    write,
-)
 from optplan.units import format_duration
 
 #: Characters of a log's end that tell why a process failed.
@@ -151,7 +138,7 @@ class FolderExecutor(Executor, Generic[Handle]):
                 continue
             folder = self._folder_of(operation.id)
             handle = self._find(operation, folder)
-            if handle is not None or (folder / OUTCOME).is_file():
+            if handle is not None or (folder / files.OUTCOME).is_file():
                 self._running[operation.id] = Running(operation, folder, handle, iterations=operation.from_iterations)
         return Observation(there, frozenset(self._running))
 
@@ -164,9 +151,9 @@ class FolderExecutor(Executor, Generic[Handle]):
             folder.mkdir(parents=True, exist_ok=True)
             log.parent.mkdir(parents=True, exist_ok=True)
             if not is_running(folder):  # what a driver that was killed had started under this name, and is gone
-                for name in (PROGRESS, ENDED, STOP):
+                for name in (files.PROGRESS, files.ENDED, files.STOP):
                     (folder / name).unlink(missing_ok=True)
-            write(folder / OPERATION, self._describe(operation, log))
+            files.write(folder / files.OPERATION, self._describe(operation, log))
             handle = self._launch(operation, folder, log)
         except OptplanError:
             raise
@@ -182,7 +169,7 @@ class FolderExecutor(Executor, Generic[Handle]):
             self._read_progress(running)
             running.kill_at_s = self.now_s() + (grace_s if running.offset else 0.0)
             try:
-                (running.folder / STOP).touch()
+                (running.folder / files.STOP).touch()
             except OSError:  # no room to ask in
                 running.kill_at_s = self.now_s()
 
@@ -287,10 +274,12 @@ class FolderExecutor(Executor, Generic[Handle]):
 
     def _has_begun(self, folder: Path) -> bool:
         """Whether an operation has its machine, and that is set up."""
-        return (folder / PROGRESS).exists() or (not self._settings.setup.commands and (folder / PROCESS).exists())
+        return (folder / files.PROGRESS).exists() or (
+            not self._settings.setup.commands and (folder / files.PROCESS).exists()
+        )
 
     def _read_progress(self, running: Running[Handle]) -> None:
-        lines, running.offset = read_new_lines(running.folder / PROGRESS, running.offset)
+        lines, running.offset = files.read_new_lines(running.folder / files.PROGRESS, running.offset)
         for data in map(json.loads, lines):
             done = data["iterations"], data["metrics"], data.get("seconds")
             if data["iterations"] <= running.iterations:
@@ -305,7 +294,7 @@ class FolderExecutor(Executor, Generic[Handle]):
     def _conclude(self, running: Running[Handle]) -> Event:
         """Say how an operation has ended whose processes are gone."""
         operation, now_s = running.operation, self.now_s()
-        outcome = read(running.folder / OUTCOME)
+        outcome = files.read(running.folder / files.OUTCOME)
         if outcome is not None:
             checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
             if checkpoint is None or self._is_whole(checkpoint):
@@ -315,7 +304,7 @@ class FolderExecutor(Executor, Generic[Handle]):
         if running.kill_at_s is not None and not running.offset:  # it had done nothing yet: it is as it was
             was = operation.from_iterations, operation.metrics, operation.checkpoint
             return OperationEnded(now_s, operation.id, *was, now_s - operation.wanted_s, complete=False)
-        stored = read(running.folder / STORED) or {}
+        stored = files.read(running.folder / files.STORED) or {}
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
         if kept is not None and not self._is_whole(kept):
             stored, kept = {}, None
@@ -371,10 +360,10 @@ def explain_code(code: int | None) -> Ending:
     """Say how a process has ended without an outcome, by its exit code; None where that is not known."""
     if code is None:
         return Ending("ended and left nothing behind")
-    if code == NO_ROOM:
+    if code == files.NO_ROOM:
         return Ending("could not write what it has to store", blameless=True, no_room=True)
     why = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return Ending(why, hopeless=code == HOPELESS)
+    return Ending(why, hopeless=code == files.HOPELESS)
 
 
 def _read_tail(log: Path) -> str:
