@@ -11,7 +11,7 @@ from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
-from optplan.execution.protocol import Executor, Rehearser
+from optplan.execution.protocol import Executor
 from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
@@ -196,7 +196,7 @@ class Driver(Loop[State]):
         super()._commit(decided)
 
     def _perform(self, decided: Sequence[told.Record]) -> None:
-        if isinstance(self._executor, Rehearser) and any(isinstance(record, told.Replanned) for record in decided):
+        if any(isinstance(record, told.Replanned) for record in decided):
             self._executor.adopt(self._state.plan)
         super()._perform(decided)
         if any(isinstance(record, told.SegmentEnded) for record in decided):

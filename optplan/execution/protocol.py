@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from optplan.contracts.plan import Plan
 from optplan.execution import records as told
@@ -147,17 +147,11 @@ class Executor(ABC):
     def ask(self, operation: str, order: int, rank: int) -> None:  # noqa: B027 - only fleets' ranks take orders
         """Ask a rank to store what all ranks share; orders are numbered."""
 
+    def adopt(self, plan: Plan) -> None:  # noqa: B027 - only those that take times from it have to know
+        """Follow another plan, for what is started from now on."""
+
     def prune(self, keep: Sequence[told.Checkpoint], droppable: Sequence[told.Checkpoint]) -> None:  # noqa: B027 - nothing by default
         """Delete all checkpoints but these; droppable ones, the first first, while they take too much space."""
 
     def close(self) -> None:  # noqa: B027 - nothing by default
         """Give back what the executor itself holds; operations that run are left alone."""
-
-
-@runtime_checkable
-class Rehearser(Protocol):
-    """An executor that takes times from the plan, and so has to know which one is followed."""
-
-    def adopt(self, plan: Plan) -> None:
-        """Take times from another plan, for what is started from now on."""
-        ...

@@ -30,7 +30,6 @@ from optplan.execution.protocol import (
     NodeRequest,
     Observation,
     Operation,
-    Rehearser,
     Reported,
 )
 from optplan.execution.records import (
@@ -162,8 +161,7 @@ class FaultyExecutor(Executor):
 
     def adopt(self, plan: Plan) -> None:
         """Follow another plan."""
-        if isinstance(self.inner, Rehearser):
-            self.inner.adopt(plan)
+        self.inner.adopt(plan)
 
     def now_s(self) -> float:
         """Return what the clock shows."""

@@ -8,11 +8,11 @@ A package outside names its own in the group ``optplan.exporters``, under the ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from optplan.contracts.parts import Part
 from optplan.contracts.registry import leave_out, list_entries, load_entry
@@ -34,11 +34,8 @@ class Workdir(StrEnum):
     IMAGE = "image"
 
 
-class WriteFiles(Protocol):
-    """An exporter."""
-
-    def __call__(self, request: ExportRequest, /) -> Mapping[str, str]:
-        """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run."""
+#: An exporter: returns the target's own files by their path below the folder; those that end in ``.sh`` can be run.
+WriteFiles: TypeAlias = Callable[[ExportRequest], Mapping[str, str]]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from optplan.execution.fleets.state import Attempt, FleetState, Heard, write_fle
 from optplan.execution.journal import Journal
 from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
 from optplan.execution.options import RETURN_HEARTBEATS, FleetOptions
-from optplan.execution.protocol import Executor, Rehearser, Reported
+from optplan.execution.protocol import Executor, Reported
 from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
@@ -56,7 +56,7 @@ class Monitor(Loop[FleetState]):
         self._since_s = -math.inf
         #: Whether nobody is waited for any longer, so that what is left is ended.
         self._is_over = False
-        self._adopt()
+        executor.adopt(state.plan)
 
     def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""
@@ -314,7 +314,7 @@ class Monitor(Loop[FleetState]):
         for record in decided:
             match record:
                 case told.Replanned():
-                    self._adopt()
+                    executor.adopt(self._state.plan)
                 case told.OperationWanted():
                     self._heard = Heard()
                 case told.CheckpointWanted():
@@ -322,10 +322,6 @@ class Monitor(Loop[FleetState]):
         super()._perform(decided)
         if attempt is not None and self._is_over:
             executor.stop(attempt.name, 0.0)
-
-    def _adopt(self) -> None:
-        if isinstance(self._executor, Rehearser):
-            self._executor.adopt(self._state.plan)
 
     def _release(self, nodes: Sequence[str]) -> None:
         """Give back those that are lost, too: they may be there all the same, and paid."""

@@ -177,7 +177,27 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
     def describe(self) -> StreamOutcome:
         """Say how it stands."""
-        return describe_stream(self.state, self.plan, self._sizes, virtual=self.is_virtual)
+        jobs = list(self.state.jobs.values())
+        held = [_hold(node, self._sizes[node.resource], self.state.t) for node in self.state.nodes.values()]
+        classes = tuple(
+            _describe_class(name, [job for job in jobs if job.job_class == name], self.plan)
+            for name in dict.fromkeys(job.job_class for job in jobs)
+        )
+        planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
+        weights = sum(count for count, _ in planned)
+        return StreamOutcome(
+            **describe_end(self.state, virtual=self.is_virtual),
+            classes=classes,
+            planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
+            actual_jct_s=_mean_jct(jobs),
+            gpu_hours=sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
+            node_gpu_hours=sum(hours for hours, _ in held),
+            starting_gpu_hours=sum(starting for _, starting in held),
+            tables=self.state.tables,
+            changes=sum(max(0, len(job.widths) - 1) for job in jobs),
+            dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
+            drift=Expectation.of(self.plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
+        )
 
     def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
         options = self.options
@@ -241,33 +261,6 @@ def _require_an_end(jobs: Sequence[StreamJob], truth: BoaInstance, every_s: floa
         problem = f"got {every_s:g}, and the jobs may take {format_duration(latest_s)}"
         fix = f"a virtual clock looks up to {_MOST_LOOKS:,} times; {math.ceil(latest_s / _MOST_LOOKS)} will do"
         raise DataError("terms.every_s", problem, fix)
-
-
-def describe_stream(
-    state: StreamState, plan: BoaPlan, sizes: dict[str, int], *, virtual: bool = False
-) -> StreamOutcome:
-    """Describe a stream beside the plan that it began with; ``sizes`` are the GPUs of a node, by type."""
-    jobs = list(state.jobs.values())
-    held = [_hold(node, sizes[node.resource], state.t) for node in state.nodes.values()]
-    classes = tuple(
-        _describe_class(name, [job for job in jobs if job.job_class == name], plan)
-        for name in dict.fromkeys(job.job_class for job in jobs)
-    )
-    planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
-    weights = sum(count for count, _ in planned)
-    return StreamOutcome(
-        **describe_end(state, virtual=virtual),
-        classes=classes,
-        planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
-        actual_jct_s=_mean_jct(jobs),
-        gpu_hours=sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
-        node_gpu_hours=sum(hours for hours, _ in held),
-        starting_gpu_hours=sum(starting for _, starting in held),
-        tables=state.tables,
-        changes=sum(max(0, len(job.widths) - 1) for job in jobs),
-        dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
-        drift=Expectation.of(plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
-    )
 
 
 def _hold(node: NodeState, gpus: int, now_s: float) -> tuple[float, float]:
