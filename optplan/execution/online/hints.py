@@ -38,10 +38,7 @@ class Hints(FrozenModel):
 
     initBatchSize: _Batch  # noqa: N815 - AdaptDL's names
     localBszBounds: Annotated[tuple[_Batch, ...], Field(min_length=2, max_length=2)] | None = None  # noqa: N815
-    globalBatchSize: _Batch | None = None  # noqa: N815
     maxBatchSize: _Batch | None = None  # noqa: N815
-    maxProfiledReplicas: Annotated[int, Field(ge=0)] = 0  # noqa: N815
-    gradientAccumulation: bool = False  # noqa: N815
     gradParams: GradientStatistics | None = None  # noqa: N815
     perfParams: ThroughputParameters | None = None  # noqa: N815
 
