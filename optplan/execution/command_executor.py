@@ -1,16 +1,8 @@
 """The command executor: a command of the user's starts and ends the processes of an operation, wherever that may be.
 
-It is called with ``OPTPLAN_ACTION`` and returns once that is under way:
-
-=========  =============================================================================================================
-action     what it does
-=========  =============================================================================================================
-``start``  has the line ``OPTPLAN_WORK`` run on a machine that sees ``OPTPLAN_OPERATION``, the operation's folder, with
-           ``OPTPLAN_GPUS`` GPUs of the plan's resource ``OPTPLAN_RESOURCE``; what that writes goes to ``OPTPLAN_LOG``
-``stop``   ends what ``start`` has begun, if it is still there
-=========  =============================================================================================================
-
-After a driver was killed it may be called again for the same operation: whichever of the two comes second does nothing.
+It is called with ``OPTPLAN_ACTION``, ``start`` or ``stop``, and returns once that is under way; docs/executors.md has its
+variables. After a driver was killed it may be called again for the same operation: whichever of the two comes second
+does nothing.
 """
 
 from __future__ import annotations
