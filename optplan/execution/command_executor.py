@@ -1,8 +1,8 @@
 """The command executor: a command of the user's starts and ends the processes of an operation, wherever that may be.
 
-It is called with ``OPTPLAN_ACTION``, ``start`` or ``stop``, and returns once that is under way; docs/executors.md has its
-variables. After a driver was killed it may be called again for the same operation: whichever of the two comes second
-does nothing.
+It is called with ``OPTPLAN_ACTION``, ``start`` or ``stop``, and returns once that is under way; docs/executors.md has
+its variables. After a driver was killed it may be called again for the same operation: whichever of the two comes
+second does nothing.
 """
 
 from __future__ import annotations
