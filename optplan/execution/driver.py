@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from optplan.contracts.resources import Billing
 from optplan.execution import records as told
@@ -12,9 +13,12 @@ from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_h
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.protocol import Executor
-from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
+from optplan.execution.scheduler import TIME_UP, Rules, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
+
+if TYPE_CHECKING:
+    from optplan.execution.replanning import Replanner
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
 _ROUND_S = 0.5
@@ -88,7 +92,7 @@ class Driver(Loop[State]):
         *,
         journal: Journal | None = None,
         limits: Limits | None = None,
-        replanner: PlansAgain | None = None,
+        replanner: Replanner | None = None,
         listener: Listener | None = None,
     ) -> None:
         self._limits = limits or Limits()

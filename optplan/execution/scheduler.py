@@ -9,13 +9,16 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.execution import records as told
 from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
 from optplan.execution.state import Phase, SegmentState, State
+
+if TYPE_CHECKING:
+    from optplan.execution.replanning import Replanner
 
 #: Why an operation is stopped when the clock ends its segment.
 TIME_UP = "time_up"
@@ -86,17 +89,6 @@ def rank_trials(
 Gate = Callable[[SegmentState, float], str]
 
 
-class PlansAgain(Protocol):
-    """What is asked whenever segments have ended and none is open."""
-
-    #: Why the run cannot go on; nothing where it can.
-    refusal: str
-
-    def __call__(self, now_s: float) -> Iterable[told.Record]:
-        """Return what changes for the rest of the run."""
-        ...
-
-
 class Scheduler:
     """Decides what a run does next, and applies that to its state.
 
@@ -105,7 +97,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, state: State, rules: Rules, gate: Gate | None = None, replanner: PlansAgain | None = None
+        self, state: State, rules: Rules, gate: Gate | None = None, replanner: Replanner | None = None
     ) -> None:
         self._state = state
         self._gate = gate

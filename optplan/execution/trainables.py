@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.execution.checkpoints import bring, leave, store
@@ -33,22 +33,6 @@ from optplan.execution.records import plain
 from optplan.execution.trial_files import OUTCOME, PROGRESS, STOP, read_new_lines
 
 Configuration = Mapping[str, Any]
-
-
-class Trainer(Protocol):
-    """A trial that can be stepped."""
-
-    def step(self) -> Mapping[str, Any] | None:
-        """Do one iteration and return its metrics; None when there is nothing left to do."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Store the state in a folder that is there and empty."""
-        ...
-
-    def close(self) -> None:
-        """Give back what the trial holds."""
-        ...
 
 
 @dataclass
@@ -99,7 +83,9 @@ def name_trainable(trainable: object) -> str:
     return f"{module}:{name}"
 
 
-def make_trainer(trainable: object, configuration: Configuration, session: Session) -> Trainer:
+def make_trainer(
+    trainable: object, configuration: Configuration, session: Session
+) -> _ClassTrainer | _GeneratorTrainer:
     """Make what is stepped of a class or a generator function, its state restored."""
     if inspect.isclass(trainable):
         return _ClassTrainer(trainable, configuration, session)
@@ -120,7 +106,7 @@ def time_steps(steps: Sequence[float]) -> dict[str, float]:
 
 
 class _ClassTrainer:
-    """Steps a class."""
+    """Steps a class; where nothing is left to do, a step has no metrics."""
 
     def __init__(self, trainable: type[Any], configuration: Configuration, session: Session) -> None:
         missing = [name for name in ("step", "save_checkpoint", "load_checkpoint") if not hasattr(trainable, name)]
