@@ -295,8 +295,9 @@ def describe(state: State, rules: Rules) -> RunOutcome:
     if state.ended is not None:
         winner = None if state.ended.winner is None else _describe_trial(state, rules, state.ended.winner)
     else:
-        leader = find_leader(state, rules)
-        best = None if leader is None else _describe_trial(state, rules, leader)
+        scheduler = Scheduler(state, rules)
+        shown = scheduler.rank(name for name in state.trials if not math.isnan(scheduler.value_of(name)))
+        best = _describe_trial(state, rules, shown[0]) if shown else None
     follows = rules.is_virtual and not rules.is_varied
     return RunOutcome(
         **describe_end(state, virtual=rules.is_virtual),
@@ -316,13 +317,6 @@ def describe(state: State, rules: Rules) -> RunOutcome:
             for name, each in state.segments.items()
         ),
     )
-
-
-def find_leader(state: State, rules: Rules) -> str | None:
-    """Return the trial that shows most so far; None while none shows anything."""
-    scheduler = Scheduler(state, rules)
-    shown = [name for name in state.trials if not math.isnan(scheduler.value_of(name))]
-    return scheduler.rank(shown)[0] if shown else None
 
 
 def _describe_trial(state: State, rules: Rules, name: str) -> Winner:

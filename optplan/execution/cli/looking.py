@@ -16,7 +16,6 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.cli.kinds import find_process, kind_of_folder
 
 if TYPE_CHECKING:
-    from optplan.execution.running import RunOutcome
     from optplan.reporting.pages import Page
 
 #: Lines of a log that are shown.
@@ -88,16 +87,11 @@ def build_pages(folders: Sequence[Path]) -> Page:
 def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
     """Show runs of searches beside one another."""
     from optplan.execution.cli.searches import comparison_table
-
-    runs = _read_searches(folders)
-    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
-    outputs.answer(data, lambda: [comparison_table(runs)])
-
-
-def _read_searches(folders: Sequence[Path]) -> dict[str, RunOutcome]:
     from optplan.execution.running import SearchRun
 
-    return {str(folder): SearchRun.read(folder).describe() for folder in folders}
+    runs = {str(folder): SearchRun.read(folder).describe() for folder in folders}
+    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
+    outputs.answer(data, lambda: [comparison_table(runs)])
 
 
 @click.command(

@@ -125,28 +125,19 @@ def _name_rows(outcome: RunOutcome) -> tuple[str, str]:
 
 
 def segment_table(outcome: RunOutcome) -> Table:
-    """Make the table of planned against actual, the whole run in its last rows."""
-    return Table(_name_rows(outcome)[1], _COLUMNS, list_rows(outcome), num_keys=2)
-
-
-def list_rows(outcome: RunOutcome) -> list[tuple[str, ...]]:
-    """Write planned against actual as rows of the table, for each segment and the whole; planned alone if virtual."""
-    actual, rows = _name_rows(outcome)[0], list[tuple[str, ...]]()
-    for segment in outcome.segments:
-        rows += _list_cells(segment, actual)
+    """Make the table of planned against actual, the whole run in its last rows; planned alone if virtual."""
+    (actual, title), rows = _name_rows(outcome), list[tuple[str, ...]]()
+    for each in outcome.segments:
+        planned = map(_seconds, (each.planned_s, each.planned_pause_s, each.planned_iteration_s))
+        rows.append((each.label or each.id, "planned", f"{each.trials:,}", *planned, _usd(each.planned_usd)))
+        if actual:
+            shown = map(_seconds, (each.actual_s, each.actual_pause_s, each.iteration_s))
+            rows.append(("", actual, "", *shown, _usd(each.actual_usd)))
     trials, planned_s = f"{outcome.trials:,}", _seconds(outcome.planned_s)
     rows.append(("in all", "planned", trials, planned_s, "", "", _usd(outcome.planned_usd)))
     if actual:
         rows.append(("", actual, "", _seconds(outcome.time_s), "", "", _usd(outcome.cost_usd)))
-    return rows
-
-
-def _list_cells(segment: SegmentOutcome, actual: str) -> list[tuple[str, ...]]:
-    planned = (segment.planned_s, segment.planned_pause_s, segment.planned_iteration_s)
-    shown = (segment.actual_s, segment.actual_pause_s, segment.iteration_s)
-    name, trials = segment.label or segment.id, f"{segment.trials:,}"
-    rows = [(name, "planned", trials, *map(_seconds, planned), _usd(segment.planned_usd))]
-    return [*rows, ("", actual, "", *map(_seconds, shown), _usd(segment.actual_usd))] if actual else rows
+    return Table(title, _COLUMNS, rows, num_keys=2)
 
 
 def outcome_table(outcome: RunOutcome) -> RichTable:

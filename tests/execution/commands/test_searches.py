@@ -14,7 +14,7 @@ from optplan.execution.cli.searches import (
     build_comparison_page,
     comparison_table,
     describe_clock,
-    list_rows,
+    segment_table,
 )
 from optplan.execution.running import run
 from optplan.instances.files import read_instance
@@ -79,8 +79,8 @@ def test_a_virtual_run_says_so_first() -> None:
     assert (page.title, page.window_title) == ("Virtual run: nothing was trained", "virtual run of textbook")
     assert page.lead == "virtual run: nothing was trained; times and costs are those that the plan expects"
     assert [card.note for card in page.cards] == ["on the virtual clock", "on the virtual clock", ""]
-    assert [row[1] for row in list_rows(outcome)] == ["planned"] * 3
-    assert [row[1] for row in list_rows(run(plan, lucky=True))] == ["planned", "virtual"] * 3
+    assert [row[1] for row in segment_table(outcome).rows] == ["planned"] * 3
+    assert [row[1] for row in segment_table(run(plan, lucky=True)).rows] == ["planned", "virtual"] * 3
     assert describe_clock(run(plan, slower=2.0)).endswith("are calculated, as they were to differ from it")
     trained = describe_clock(run(plan, QUADRATIC, space=RATES))
     assert trained.startswith("virtual run: trials were trained here and at once; times and costs are those that")
