@@ -1,8 +1,8 @@
 """Srift's tables 5 and 6 on the GPUs of one machine: ``make bench-gpu``, in under ten minutes.
 
-Table 6 needs one GPU. Table 5 trains with DistributedDataParallel over NCCL on two GPUs and more, and sets what the
-profile and the probed exchange predict beside it; on one GPU it is left out. Networks that PyTorch compiles for nothing
-are trained at once: nothing is downloaded.
+Table 6 needs one GPU, up to the largest batch that its memory holds. Table 5 trains with DistributedDataParallel over
+NCCL on two GPUs and more, and sets what the profile and the probed exchange predict beside it; on one GPU it is left
+out. Networks that PyTorch compiles for nothing are trained at once: nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -38,14 +38,33 @@ def measure_gpu(scope: Scope) -> dict[str, Any] | None:
     compute = {}
     for name in names:
         if time.monotonic() - start < _LIMIT_S:
-            compute[name] = check_network(name, "cuda", largest, pixels, _REPEATS)
+            compute[name] = _check_compute(name, largest, pixels)
     whole: dict[str, Any] = {}
     for ranks in (2, 4, 8):
         for name in names if ranks <= torch.cuda.device_count() else ():
             if time.monotonic() - start < _LIMIT_S:
                 whole.setdefault(str(ranks), {})[name] = _check_whole(name, ranks)
     device = torch.cuda.get_device_name(0)
-    return {"device": device, "gpus": torch.cuda.device_count(), "compute": compute, "whole": whole}
+    return {
+        "device": device,
+        "gpus": torch.cuda.device_count(),
+        "torch": torch.__version__,
+        "compute": compute,
+        "whole": whole,
+    }
+
+
+def _check_compute(name: str, largest: int, pixels: int) -> dict[str, Any]:
+    """Halve the largest batch until the GPU holds it."""
+    import torch
+
+    try:
+        return {"largest": largest, **check_network(name, "cuda", largest, pixels, _REPEATS)}
+    except torch.OutOfMemoryError:
+        if largest == 1:
+            raise
+    torch.cuda.empty_cache()
+    return _check_compute(name, largest // 2, pixels)
 
 
 def _check_whole(name: str, ranks: int) -> list[dict[str, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -24,8 +24,14 @@ CPUS = (
     "and 16, medians of four passes. The paper has GPUs, images of ImageNet's size and batches of up to 8,192"
 )
 GPUS = "`make bench-gpu` on the GPUs of one machine: images of 224 pixels, batches of up to 64 a GPU"
+_ONE_GPU = (
+    "`make bench-gpu` on one {device} with PyTorch {torch}: images of 224 pixels, predictions at powers of two from "
+    "batches of one up to {largest}, profiles at four batches, medians of five passes. The paper has the M60, the T4 "
+    "and the V100, and batches of up to 8,192"
+)
 CLOUD = "A grid of all-reduces on EC2, on up to 64 VMs, which this project cannot rent"
 MODEL = "What the paper describes, beside what this project does"
+_ON_CPU = "on a CPU"
 _WAITS = "It needs GPUs: `make bench-gpu` measures it where there are, in under 10 minutes."
 _MORE = "It needs GPUs on several VMs of that type, which one machine has not."
 #: Table 5, in percent; a whole number of ranks is one of `make bench-gpu`.
@@ -190,7 +196,7 @@ def _underestimates(rows: Rows) -> list[float]:
 
 def _on_compute(rows: Rows) -> Iterator[Claim]:
     straight = "four points describe passes better than a straight line through them"
-    networks = list_networks(rows)
+    networks, where, setting = _find_compute(rows)
     if not networks:
         yield not_run("4.1, figure 5", straight, "", CPUS)
         for word, paper in _OVERALL6.items():
@@ -200,44 +206,61 @@ def _on_compute(rows: Rows) -> Iterator[Claim]:
     means = [100 * fmean(one[key] for one in networks.values()) for key in ("both", "straight")]
     here = f"{means[0]:.1f} % for {means[1]:.1f} % on average, for {sum(better)} of {len(better)} networks"
     why = "Errors of whole iterations; the line misses the smallest batches."
-    yield Claim("4.1, figure 5", straight, "", here, judge_all([*better, means[0] < means[1]]), why, CPUS)
+    yield Claim("4.1, figure 5", straight, "", here, judge_all([*better, means[0] < means[1]]), why, setting)
     for word, paper in _OVERALL6.items():
         mean = 100 * fmean(one[word] for one in networks.values())
-        says, why = f"{_WORDS[word]} are predicted within, on average", f"Over {len(networks)} networks on a CPU."
+        says, why = f"{_WORDS[word]} are predicted within, on average", f"Over {len(networks)} networks {where}."
         verdict = _judge_error(mean, paper)
-        yield Claim("5.3, table 6", says, f"{paper:g} %", f"{mean:.1f} %", verdict, why, CPUS)
+        yield Claim("5.3, table 6", says, f"{paper:g} %", f"{mean:.1f} %", verdict, why, setting)
+
+
+def _find_compute(rows: Rows) -> tuple[Mapping[str, Mapping[str, float]], str, str]:
+    """Return the errors of the compute model by network, on what: a GPU where there was one, and the set-up."""
+    gpu = rows.get("GPU", {})
+    if not gpu.get("compute"):
+        return list_networks(rows), _ON_CPU, CPUS
+    largest = max(one["largest"] for one in gpu["compute"].values())
+    return gpu["compute"], f"on one {gpu['device']}", _ONE_GPU.format(**gpu, largest=largest)
 
 
 def _on_table6(rows: Rows) -> Iterator[Claim]:
-    compute = rows.get("GPU", {}).get("compute", {})
+    networks, where, setting = _find_compute(rows)
+    cpu = list_networks(rows)
     for name, paper in _TABLE6.items():
         says, said = f"{name}: passes forward, backward and both are predicted within", _say_three(paper)
-        found, setting = (compute.get(name), GPUS) if name in compute else (_on_cpu(rows, name), CPUS)
-        if found is None:
+        if name not in networks:
             why = _NO_INCEPTION if name == "Inception" else "The measurement was not made yet."
             yield not_run("table 6", says, said, CPUS, why)
             continue
-        here = tuple(100 * found[word] for word in _OVERALL6)
+        here = _take_three(networks[name])
         verdict = judge_all([_judge_error(a, b) is Verdict.HOLDS for a, b in zip(here, paper, strict=True)])
-        why = "On a GPU." if name in compute else "On a CPU; " + _WAITS[0].lower() + _WAITS[1:]
+        why = f"It is {where}; {_WAITS[0].lower()}{_WAITS[1:]}"
+        if where != _ON_CPU:
+            more = f"; both within {100 * networks[name]['six']:.1f} % with two small batches in the profile"
+            beside = f"; on a CPU {_say_three(_take_three(cpu[name]))}" if name in cpu else ""
+            why = f"It is {where}, which takes as long for a few images as for one{more}{beside}."
         yield Claim("table 6", says, said, _say_three(here), verdict, why, setting)
-    device = rows.get("GPU", {}).get("device", "")
     for gpu, paper in _GPUS6.items():
         says = f"{gpu}: passes forward, backward and both are predicted within"
-        if not compute or gpu.split()[-1] not in device:
-            yield not_run("table 6", says, _say_three(paper), GPUS, _WAITS)
+        if gpu.split()[-1] not in where:
+            why = _WAITS if where == _ON_CPU else f"It needs that GPU; the rows above are {where}."
+            yield not_run("table 6", says, _say_three(paper), GPUS, why)
             continue
-        here = tuple(100 * fmean(one[word] for one in compute.values()) for word in _OVERALL6)
+        here = _average_three(networks)
         verdict = judge_all([_judge_error(a, b) is Verdict.HOLDS for a, b in zip(here, paper, strict=True)])
-        yield Claim("table 6", says, _say_three(paper), _say_three(here), verdict, f"On a {device}.", GPUS)
+        yield Claim("table 6", says, _say_three(paper), _say_three(here), verdict, f"It is {where}.", setting)
 
 
-def _say_three(percent: tuple[float, ...]) -> str:
+def _take_three(errors: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(100 * errors[word] for word in _OVERALL6)
+
+
+def _average_three(networks: Mapping[str, Mapping[str, float]]) -> tuple[float, ...]:
+    return tuple(fmean(each) for each in zip(*map(_take_three, networks.values()), strict=True))
+
+
+def _say_three(percent: Sequence[float]) -> str:
     return ", ".join(f"{each:.1f}" for each in percent) + " %"
-
-
-def _on_cpu(rows: Rows, name: str) -> dict[str, float] | None:
-    return list_networks(rows).get(name)
 
 
 def list_networks(rows: Rows) -> dict[str, dict[str, float]]:
@@ -288,12 +311,14 @@ def draw_charts(rows: Rows) -> list[Chart]:
 def tell(rows: Rows) -> str:
     """Show every measured iteration and the compute model's errors."""
     parts = []
-    networks = list_networks(rows)
-    if networks:
-        head = ("network", "forward", "backward", "both", "a straight line", "deviation of an iteration")
-        keys = ("forward", "backward", "both", "straight", "deviation")
-        table = [[name, *(f"{100 * one[key]:.1f} %" for key in keys)] for name, one in networks.items()]
-        parts += ["## The compute model on a CPU", write_table(head, table)]
+    found, where, _ = _find_compute(rows)
+    cpu = list_networks(rows)
+    for networks, on in ((cpu, _ON_CPU), ({} if where == _ON_CPU else found, where)):
+        if networks:
+            head = ("network", "forward", "backward", "both", "both, six points", "a straight line", "deviation")
+            keys = ("forward", "backward", "both", "six", "straight", "deviation")
+            table = [[name, *(f"{100 * one[key]:.1f} %" for key in keys)] for name, one in networks.items()]
+            parts += [f"## The compute model {on}", write_table(head, table)]
     if list_shaped(rows):
         columns = ("ranks", "network", "batch of a rank", "passes", "exchange", "predicted", "measured", "off")
         table = [

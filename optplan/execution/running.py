@@ -193,7 +193,9 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         own: dict[str, Any] = {"metric": self.rules.metric}
         if options.executor == "ray":
             own["slots"] = options.slots or _count_slots(plan)
-        if options.executor != "local":
+        if options.executor == "local":
+            _require_slots(plan, _count_gpus(options), "this machine")
+        else:
             _require_room(plan, options)
         gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
         return make_executor(options.executor, gpus, self._gather_settings(**own), now_s=self._clock_s())
@@ -256,9 +258,14 @@ def _require_room(plan: Plan, options: SearchOptions) -> None:
             if options.executor == "command":
                 raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
             raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
-    wanted, slots = _count_slots(plan), options.slots
-    if not options.address and slots is not None and wanted > slots:
-        raise UsageError(f"slots: {wanted} GPUs are wanted at a time; the cluster made here has {slots}")
+    if not options.address:
+        _require_slots(plan, options.slots, "the cluster made here")
+
+
+def _require_slots(plan: Plan, slots: int | None, where: str) -> None:
+    wanted = _count_slots(plan)
+    if slots is not None and wanted > slots:
+        raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {slots} that may be used")
 
 
 def _count_slots(plan: Plan) -> int:

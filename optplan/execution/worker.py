@@ -39,15 +39,14 @@ class _Joined:
         import torch
         import torch.distributed
 
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        torch.distributed.init_process_group(backend)
+        # The word of whether to stop goes by gloo: it needs no GPU, and workers may share one.
+        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         self._torch = torch
         self.is_first = torch.distributed.get_rank() == 0
 
     def agree(self, *, stop: bool) -> bool:
         """Return the first worker's word, whether all stop here."""
-        device = "cuda" if self._torch.cuda.is_available() else "cpu"
-        word = self._torch.tensor([int(stop)], device=device)
+        word = self._torch.tensor([int(stop)])
         self._torch.distributed.broadcast(word, src=0)
         return bool(word.item())
 

@@ -1,7 +1,8 @@
 """Profiles a PyTorch module on the device at hand, as Srift needs it (section 4.1).
 
-The largest batch that fits is searched, or given; forward and backward passes are timed at four batches; hooks tell
-when each layer's gradient is ready. A copy of the module is measured: the user's own stays as it is.
+The largest batch that fits is searched, or given; forward and backward passes are timed at the paper's four batches
+and two small ones; hooks tell when each layer's gradient is ready. A copy of the module is measured: the user's own
+stays as it is.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from optplan.profiling.workloads import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import nn
 
     from optplan.schema import FloatArray
 
 #: Parts of the largest batch at which passes are timed, beside the least one (4.1).
 _PARTS = (1 / 3, 2 / 3, 1.0)
+#: Powers of it that are timed, too: a GPU takes as long for a few samples as for one, which thirds do not show.
+_POWERS = (1 / 3, 2 / 3)
 #: Standard deviation of a normal distribution over the median of the absolute deviations from its median.
 _DEVIATION_OF_SPREAD = 1.0 / statistics.NormalDist().inv_cdf(0.75)
 #: Least number of repetitions whose deviation says anything.
@@ -54,7 +58,8 @@ class ProfilerSettings:
     attempts: int = 3  #: Rounds of repetitions, one after the other, as long as a larger batch seems to take less time.
     samples: int = 16  #: Backward passes that are watched for the layers' gradients.
     least_batch: int = 1  #: Samples of the smallest batch; 2 for networks that normalise over a batch.
-    #: Whether times that still fall after the last attempt are mended (isotonic regression, with a warning) or raised.
+    #: Whether times that still fall, by more than they scatter, after the last attempt are mended (isotonic regression,
+    #: with a warning) or raised.
     mend_falls: bool = False
     threads: int | None = None  #: That PyTorch uses on the CPU; None: as many as it does now.
     clock: HostClock | None = None  #: Measures; None: the device's own.
@@ -126,15 +131,14 @@ def profile_module(
     clock = settings.clock or make_clock(device)
     workload = make_workload(copy.deepcopy(module), batches, loss).moved(device)
     layers = list_layers(workload.module)
-    runner = _PassRunner(workload, clock)
     is_cpu = device.partition(":")[0] == "cpu"
+    runner = _PassRunner(workload, clock, has_own_memory=not is_cpu)
     name = gpu or ("cpu" if is_cpu else str(require_torch().cuda.get_device_name(device)))
     with _threads(settings.threads):
         most = _find_largest_batch(runner, device, largest_batch, settings.least_batch)
-        batches = sorted({settings.least_batch, *(max(settings.least_batch, round(part * most)) for part in _PARTS)})
-        times, mended = _time_passes(runner, batches, settings)
-        inputs = sampler or (lambda: workload.make_batch(most))
-        found = _watch_layers(runner, layers, inputs, settings.samples)
+        while (measured := _measure(runner, layers, most, sampler, settings)) is None:
+            most -= max(1, most // 16)  # memory fragments once batches of several sizes have been there
+        (times, mended), found = measured
         source = _describe(name, device, settings, mended=mended)
     return JobProfile(network=type(module).__name__, layers=found, devices={name: times}, source=source)
 
@@ -154,9 +158,10 @@ def _threads(number: int | None) -> Iterator[None]:
 class _PassRunner:
     """Runs the passes of a workload and times them."""
 
-    def __init__(self, workload: Workload, clock: HostClock) -> None:
+    def __init__(self, workload: Workload, clock: HostClock, *, has_own_memory: bool) -> None:
         self._workload = workload
         self.clock = clock
+        self.has_own_memory = has_own_memory  #: Whether it is no CPU.
 
     def run(self, inputs: Any) -> tuple[int, int, int]:  # noqa: ANN401 - inputs of any structure
         """Run a forward and a backward pass; return the marks before, between and after them."""
@@ -172,7 +177,7 @@ class _PassRunner:
 
     def time(self, batch: int) -> tuple[float, float]:
         """Return the seconds of a forward and a backward pass on so many samples."""
-        start, middle, end = self.run(self._workload.make_batch(batch))
+        start, middle, end = self.run(self.make_batch(batch))
         return self.seconds(start, middle), self.seconds(middle, end)
 
     def seconds(self, first: int, last: int) -> float:
@@ -197,10 +202,43 @@ class _PassRunner:
             raise DataError("module", problem, fix) from error
         else:
             return True
-        self._workload.module.zero_grad(set_to_none=True)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        self.clear()
         return fits
+
+    def warm_up(self, batch: int, times: int) -> None:
+        """Run passes that are not counted."""
+        for _ in range(times):
+            self.time(batch)
+
+    def make_batch(self, batch: int) -> Any:  # noqa: ANN401 - inputs of any structure
+        """Return inputs of so many samples."""
+        return self._workload.make_batch(batch)
+
+    def clear(self) -> None:
+        """Let go of the device's memory."""
+        self._workload.module.zero_grad(set_to_none=True)
+        if (torch := require_torch()).cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _measure(
+    runner: _PassRunner,
+    layers: list[TrainableLayer],
+    most: int,
+    sampler: Callable[[], Any] | None,
+    settings: ProfilerSettings,
+) -> tuple[tuple[DeviceProfile, bool], Layers] | None:
+    """Measure up to a batch that fitted by itself; None where the memory does not hold it any more."""
+    least = settings.least_batch
+    between = (*(part * most for part in _PARTS), *(most**power for power in _POWERS))
+    try:
+        passes = _time_passes(runner, sorted({least, *(max(least, round(batch)) for batch in between)}), settings)
+        return passes, _watch_layers(runner, layers, sampler or (lambda: runner.make_batch(most)), settings.samples)
+    except require_torch().OutOfMemoryError:
+        if most == least:
+            raise
+    runner.clear()
+    return None
 
 
 def _find_largest_batch(runner: _PassRunner, device: str, most: int | None, least: int) -> int:
@@ -233,20 +271,26 @@ def _find_largest_batch(runner: _PassRunner, device: str, most: int | None, leas
 def _time_passes(runner: _PassRunner, batches: list[int], settings: ProfilerSettings) -> tuple[DeviceProfile, bool]:
     """Time forward and backward passes at each batch until the medians do not fall; say whether they were mended."""
     passes: dict[int, list[tuple[float, float]]] = {batch: [] for batch in batches}
-    for batch in batches:
-        for _ in range(settings.warm_up):
-            runner.time(batch)
-    medians = np.empty((len(batches), 2))
+    # In turns, so that a slow moment of the machine meets all batches alike; but batches of several sizes would have a
+    # GPU's memory allocated anew in every turn, and the largest would not fit.
+    turns, repeats = (1, settings.repetitions) if runner.has_own_memory else (settings.repetitions, 1)
+    for batch in () if runner.has_own_memory else batches:
+        runner.warm_up(batch, settings.warm_up)
+    medians = spreads = np.empty((len(batches), 2))
     for _ in range(settings.attempts):
-        # In turns, so that a slow moment of the machine meets all batches alike.
-        for _ in range(settings.repetitions):
+        for _ in range(turns):
             for batch in batches:
-                passes[batch].append(runner.time(batch))
+                if runner.has_own_memory:
+                    runner.clear()
+                    runner.warm_up(batch, settings.warm_up)
+                passes[batch] += [runner.time(batch) for _ in range(repeats)]
         medians = np.array([np.median(passes[batch], axis=0) for batch in batches])
-        if (np.diff(medians, axis=0) >= 0).all():
+        off = (np.abs(passes[batch] - median) for batch, median in zip(batches, medians, strict=True))
+        spreads = np.array([np.median(each, axis=0) for each in off])
+        if not _find_falls(medians, spreads).any():
             break
     forward, backward = (
-        _require_rise(name, batches, medians[:, column], mend=settings.mend_falls)
+        _require_rise(name, batches, medians[:, column], spreads[:, column], mend=settings.mend_falls)
         for column, name in enumerate(("forward", "backward"))
     )
     deviation = _relative_deviation([sum(each) for each in passes[batches[-1]]])
@@ -255,22 +299,30 @@ def _time_passes(runner: _PassRunner, batches: list[int], settings: ProfilerSett
     return DeviceProfile(batches=measured, forward_s=forward, backward_s=backward, deviation=deviation), mended
 
 
-def _require_rise(name: str, batches: list[int], seconds: FloatArray, *, mend: bool) -> FloatArray:
-    """Return times that never fall, or say which do."""
-    falls = np.flatnonzero(np.diff(seconds) < 0)
-    if not falls.size:
+def _find_falls(seconds: FloatArray, spreads: FloatArray) -> NDArray[np.bool_]:
+    """Return where a larger batch takes less time than a smaller one by more than their passes scatter."""
+    return np.asarray(-np.diff(seconds, axis=0) > _DEVIATION_OF_SPREAD * np.maximum(spreads[1:], spreads[:-1]))
+
+
+def _require_rise(name: str, batches: list[int], seconds: FloatArray, spreads: FloatArray, *, mend: bool) -> FloatArray:
+    """Return times that never fall, levelled where they scatter, or say which do."""
+    falls = np.flatnonzero(_find_falls(seconds, spreads))
+    if falls.size:
+        first = int(falls[0])
+        message = (
+            f"{name} pass: the median falls from {seconds[first]:.3g} s at a batch of {batches[first]} to "
+            f"{seconds[first + 1]:.3g} s at {batches[first + 1]}"
+        )
+        if not mend:
+            fix = (
+                "measure on an idle machine, more often, or to a larger batch; --mend-falls (mend_falls=True) levels it"
+            )
+            raise MeasurementError(f"{message}; {fix}")
+        warnings.warn(f"{message}; levelled by isotonic regression", DataWarning, stacklevel=2)
+    if (np.diff(seconds) >= 0).all():
         return seconds
-    first = int(falls[0])
-    message = (
-        f"{name} pass: the median falls from {seconds[first]:.3g} s at a batch of {batches[first]} to "
-        f"{seconds[first + 1]:.3g} s at {batches[first + 1]}"
-    )
-    if not mend:
-        fix = "measure on an idle machine, more often, or to a larger batch; --mend-falls (mend_falls=True) levels it"
-        raise MeasurementError(f"{message}; {fix}")
     from scipy.optimize import isotonic_regression
 
-    warnings.warn(f"{message}; levelled by isotonic regression", DataWarning, stacklevel=2)
     return np.asarray(isotonic_regression(seconds).x, dtype=np.float64)
 
 

@@ -151,16 +151,21 @@ def test_what_needs_gpus_is_judged_once_it_is_measured() -> None:
     """Two GPUs that are off by 10 and 12 % in the mean: within 11.1 % for AlexNet, and not run before."""
     iterations = [{"batch": 16, "measured_s": 1.0, "predicted_s": predicted_s} for predicted_s in (0.9, 1.1)]
     slow = [{"batch": 1, "measured_s": 1.0, "predicted_s": 0.88}]
-    errors = {"forward": 0.08, "backward": 0.04, "both": 0.03, "straight": 0.2, "deviation": 0.01}
+    errors = {"forward": 0.08, "backward": 0.04, "both": 0.03, "six": 0.02, "straight": 0.2, "deviation": 0.01}
     whole = {"2": {"AlexNet": iterations}, "4": {"AlexNet": slow}}
-    rows = {"GPU": {"device": "Tesla V100-SXM2-16GB", "gpus": 4, "compute": {"AlexNet": errors}, "whole": whole}}
+    compute = {"AlexNet": {"largest": 64, **errors}}
+    rows = {"GPU": {"device": "Tesla V100-SXM2-16GB", "gpus": 4, "torch": "2.13", "compute": compute, "whole": whole}}
     before, after = ({(c.where, c.says): c for c in load("srift").list_claims(each)} for each in ({}, rows))
     key = ("table 5", "iterations of AlexNet are off by")
     assert (before[key].verdict, after[key].verdict, after[key].here) == (Verdict.NOT_RUN, Verdict.HOLDS, "11.0 %")
     assert after["table 5", "iterations of 4 GPUs are off by"].verdict is Verdict.IN_PART  # 12 % for 8.6 %
     key = ("table 6", "AlexNet: passes forward, backward and both are predicted within")
     assert (before[key].verdict, after[key].verdict) == (Verdict.NOT_RUN, Verdict.HOLDS)
+    assert "both within 2.0 % with two small batches in the profile" in after[key].why
+    assert "batches of one up to 64" in after[key].setting
     assert after["table 6", key[1].replace("AlexNet", "Tesla V100")].here == "8.0, 4.0, 3.0 %"
+    others = after["table 6", key[1].replace("AlexNet", "Tesla T4")]
+    assert (others.verdict, others.why.split(";")[0]) == (Verdict.NOT_RUN, "It needs that GPU")
 
 
 def test_ranks_on_shaped_links_stand_for_as_many_gpus_until_there_are_some() -> None:

@@ -176,13 +176,24 @@ def test_a_trial_that_shows_nan_ranks_last(plan_of: PlanOf, tmp_path: Path) -> N
     assert all((segment.iteration_s or 0.0) >= 0.01 for segment in outcome.segments)
 
 
-def test_too_few_slots_pause_the_run(plan_of: PlanOf, tmp_path: Path) -> None:
-    """Two nodes of two GPUs are wanted, and there are three slots: one never comes; with four slots it goes on."""
+def test_a_plan_larger_than_the_machine_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Two nodes of two GPUs are wanted at a time, and there are three slots: nothing is begun."""
+    message = "slots: 4 GPUs are wanted at a time; this machine has 3 that may be used"
+    with pytest.raises(UsageError, match=message):
+        run_here(plan_of("rubberband-two-stages"), tmp_path / "run", slots=3)
+
+
+def test_a_node_that_does_not_come_pauses_the_run(
+    plan_of: PlanOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four GPUs one is gone when nodes are made: the second of two nodes never comes; with four it goes on."""
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
-    outcome = run_here(plan, out, slots=3, node_wait_s=0.0)
+    found = iter([["0", "1", "2", "3"], ["0", "1", "2"]])
+    monkeypatch.setattr("optplan.execution.local.list_devices", lambda: next(found, ["0", "1", "2", "3"]))
+    outcome = run_here(plan, out, node_wait_s=0.0)
     assert (outcome.status, outcome.code) == ("paused", 4)
     assert outcome.why.startswith("1 of 2 nodes (gpu, pool bracket-1) did not come within")
-    assert resume(out, slots=4).code == 0
+    assert resume(out).code == 0
 
 
 def _fork(act: Callable[[], int]) -> int:

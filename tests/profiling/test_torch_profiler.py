@@ -121,15 +121,15 @@ def linear_chain(*widths: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def test_times_are_those_at_the_four_batches_of_the_paper() -> None:
-    """Passes of known time are measured exactly, at 1, a third, two thirds and all of the largest batch."""
+def test_times_are_those_at_the_four_batches_of_the_paper_and_two_small_ones() -> None:
+    """Passes of known time are measured exactly: at 1, a third, two thirds and all of 12, and at its cube roots."""
     time = VirtualTime()
     module = Timed(time, lambda batch: 0.5 + 0.25 * batch, [0.25, 0.5])
     profile = profile_module(module, torch.ones(1, 2), largest_batch=12, gpu="t4", settings=time.settings())
     device = profile.devices["t4"]
-    np.testing.assert_array_equal(device.batches, [1, 4, 8, 12])
-    np.testing.assert_allclose(device.forward_s, [0.75, 1.5, 2.5, 3.5])
-    np.testing.assert_allclose(device.backward_s, [0.75] * 4)
+    np.testing.assert_array_equal(device.batches, [1, 2, 4, 5, 8, 12])  # 12 ** (1 / 3) is 2.3, its square 5.2
+    np.testing.assert_allclose(device.forward_s, [0.75, 1.0, 1.5, 1.75, 2.5, 3.5])
+    np.testing.assert_allclose(device.backward_s, [0.75] * 6)
     assert device.deviation == 0
     assert profile.network == "Timed"
     assert "medians of 11 passes" in profile.source
@@ -226,6 +226,44 @@ def test_a_gpu_needs_no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     assert module.asked[:10] == [1, 2, 4, 8, 16, 32, 24, 20, 22, 21]
 
 
+def test_memory_that_no_longer_holds_the_largest_batch_makes_it_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 48 samples that fitted once, 48 - 3 - 2 - 2 are what fits when batches of other sizes have been there."""
+    monkeypatch.setattr(Workload, "moved", lambda self, _: self)
+    module = Limited(48)
+    found: list[int] = []
+    forward = module.forward
+
+    def shrink(inputs: Tensor) -> Tensor:
+        found.append(len(inputs))
+        module.most = 42 if found.count(48) > 1 else 48
+        return forward(inputs)
+
+    monkeypatch.setattr(module, "forward", shrink)
+    profile = profile_module(module, torch.ones(1, 2), device="cuda", gpu="t4", settings=counting())
+    assert profile.devices["t4"].largest_batch == 41  # 48 - 3 = 45, - 2 = 43, - 2 = 41
+
+
+def test_a_gpu_is_measured_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that its memory is not allocated anew at every pass; each batch is warmed up by itself."""
+    monkeypatch.setattr(Workload, "moved", lambda self, _: self)
+    module = Limited(4)
+    settings = counting(warm_up=1)
+    profile_module(module, torch.ones(1, 2), largest_batch=4, device="cuda", gpu="t4", settings=settings)
+    assert module.asked[2:] == [*[1] * 4, *[2] * 4, *[3] * 4, *[4] * 4, *[4] * 3]  # 1 and 4 were tried; 3 are watched
+
+
+def test_falls_within_what_passes_scatter_are_levelled_and_said() -> None:
+    """Of a GPU that takes as long for 2 samples as for 1, medians of 10 and 9.5 s, scattered by 1 s, are both 9.75."""
+    time = VirtualTime()
+    taken = {1: itertools.cycle([9.0, 10.0, 11.0]), 2: itertools.cycle([8.5, 9.5, 10.5])}
+    module = Timed(time, lambda batch: next(taken[batch]) if batch in taken else 20.0, [1.0])
+    profile = profile_module(
+        module, torch.ones(1, 2), largest_batch=8, settings=time.settings(repetitions=9, warm_up=0)
+    )
+    np.testing.assert_allclose(profile.devices["cpu"].forward_s[:2], [9.75, 9.75])
+    assert "falls levelled" in profile.source
+
+
 def test_nothing_fits() -> None:
     """A device without memory for one sample is named."""
     message = "module: a batch of 1 does not fit into the memory of cpu; take a device with more memory"
@@ -236,8 +274,8 @@ def test_nothing_fits() -> None:
 def test_times_that_fall_are_measured_again_and_then_refused() -> None:
     """A larger batch that takes less time is not accepted, however often it is measured."""
     time = VirtualTime()
-    module = Timed(time, lambda batch: 2.0 if batch == 3 else 1.0, [1.0])
-    message = r"forward pass: the median falls from 2 s at a batch of 3 to 1 s at 6; measure on an idle machine"
+    module = Timed(time, lambda batch: 2.0 if batch == 4 else 1.0, [1.0])
+    message = r"forward pass: the median falls from 2 s at a batch of 4 to 1 s at 6; measure on an idle machine"
     with pytest.raises(MeasurementError, match=message):
         profile_module(module, torch.ones(1, 2), largest_batch=9, settings=time.settings())
 
@@ -246,19 +284,19 @@ def test_a_slow_moment_is_overcome_by_measuring_again() -> None:
     """Times that fell in the first round only do not fall after the second."""
     time = VirtualTime()
     slow = iter([5.0, 5.0])
-    module = Timed(time, lambda batch: next(slow, 1.0) if batch == 3 else 1.0 + 0.1 * (batch > 3), [1.0])
+    module = Timed(time, lambda batch: next(slow, 1.0) if batch == 4 else 1.0 + 0.1 * (batch > 4), [1.0])
     settings = time.settings(repetitions=3, warm_up=0)
     profile = profile_module(module, torch.ones(1, 2), largest_batch=9, settings=settings)
-    np.testing.assert_allclose(profile.devices["cpu"].forward_s, [1.0, 1.0, 1.1, 1.1])
+    np.testing.assert_allclose(profile.devices["cpu"].forward_s, [1.0, 1.0, 1.0, 1.0, 1.1, 1.1])  # 1, 2, 3, 4, 6, 9
 
 
 def test_falling_times_are_levelled_on_request_and_it_is_said() -> None:
     """Isotonic regression takes the mean of 2 s and 1 s, with a warning."""
     time = VirtualTime()
-    module = Timed(time, lambda batch: {1: 0.5, 3: 2.0, 6: 1.0, 9: 3.0}[batch], [1.0])
-    with pytest.warns(DataWarning, match="falls from 2 s at a batch of 3 to 1 s at 6; levelled by isotonic regression"):
+    module = Timed(time, lambda batch: {1: 0.5, 2: 0.5, 3: 0.5, 4: 2.0, 6: 1.0, 9: 3.0}[batch], [1.0])
+    with pytest.warns(DataWarning, match="falls from 2 s at a batch of 4 to 1 s at 6; levelled by isotonic regression"):
         profile = profile_module(module, torch.ones(1, 2), largest_batch=9, settings=time.settings(mend_falls=True))
-    np.testing.assert_allclose(profile.devices["cpu"].forward_s, [0.5, 1.5, 1.5, 3.0])
+    np.testing.assert_allclose(profile.devices["cpu"].forward_s, [0.5, 0.5, 0.5, 1.5, 1.5, 3.0])
     assert "medians of 11 passes, falls levelled" in profile.source
 
 
@@ -347,7 +385,7 @@ def test_a_real_network_is_profiled_and_its_profile_read_back(tmp_path: Path) ->
     settings = ProfilerSettings(repetitions=3, samples=3, threads=1, mend_falls=True)
     profile = profile_module(module, torch.randn(2, 3, 16, 16), largest_batch=16, settings=settings)
     device = profile.devices["cpu"]
-    np.testing.assert_array_equal(device.batches, [1, 5, 11, 16])
+    np.testing.assert_array_equal(device.batches, [1, 3, 5, 6, 11, 16])
     assert (device.forward_s > 0).all()
     assert (np.diff(device.backward_s) >= 0).all()
     assert profile.layers.names == ("3", "0")

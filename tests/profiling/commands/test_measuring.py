@@ -32,14 +32,14 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_torch
 def test_the_example_of_the_docs_is_profiled(run: Runner, tmp_path: Path) -> None:
-    """The table and the file have the four batches and the layers with their gradients."""
+    """The table and the file have the batches and the layers with their gradients."""
     output = tmp_path / "profile.json"
     target = f"{EXAMPLE}:make_network"
     options = ("--largest-batch", "4", "--network", "convnet", "--gpu", "desk")
     shown = run("measure", "network", target, *options, *QUICK, "-o", output)
     assert shown.code == 0, shown.err
     assert f"wrote {output}" in shown.err
-    assert "passes (3)" in shown.out  # at 1, 3 and 4 samples
+    assert "passes (4)" in shown.out  # at 1, 2, 3 and 4 samples
     profile = read_profile(output)
     assert profile.network == "convnet"
     assert list(profile.devices) == ["desk"]
