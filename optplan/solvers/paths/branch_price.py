@@ -17,7 +17,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 
@@ -103,6 +102,9 @@ class BranchAndPrice:
         #: The choices of graphs to search near the incumbent, the incumbent that they are near, and parts of it so far.
         self._choices: Iterator[tuple[int, ...]] = iter(())
         self._near, self._parts_near = math.inf, 0
+        #: Those that were cut short, and after how many parts searches are.
+        self._cut_short: list[tuple[int, ...]] = []
+        self._most_near = TUNING.parts_near
         #: The weights by which the graphs were priced last under these masks, and their bound.
         self._weighed: tuple[FloatArray, float] | None = None
 
@@ -326,8 +328,13 @@ class BranchAndPrice:
         """
         if self._near > self.value:
             sizes = range(2, len(plan))
+            self._most_near, self._cut_short = TUNING.parts_near, []
             self._near, self._choices = self.value, chain(*(combinations(range(len(plan)), size) for size in sizes))
         free = next(self._choices, None)
+        if free is None and self._cut_short:
+            self._most_near *= 2
+            self._choices, self._cut_short = iter(self._cut_short), []
+            free = next(self._choices)
         if free is None:
             return
         self.mask[:] = self._given
@@ -335,8 +342,10 @@ class BranchAndPrice:
             for j in range(0 if g in free else int(self.problem.starts[g + 1] - self.problem.starts[g])):
                 self.problem.cut((g, j, int(path[j]), int(path[j]) + 1), within=True)
         search = BranchAndPrice(self.problem, self.master.unit, self.gap, self.effort, self.value)
-        with suppress(OutOfEffortError):  # where time runs out, the next pass says so
-            search.run(TUNING.parts_near)
+        try:
+            search.run(self._most_near)
+        except OutOfEffortError:  # where it was time that ran out, the next pass says so
+            self._cut_short.append(free)
         self._parts_near += 1 + search.branches
         if search.plan is not None:
             self.value, self.plan = search.value, search.plan
