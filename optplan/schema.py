@@ -111,6 +111,16 @@ class FrozenModel(BaseModel):
         except ValidationError as error:
             raise translate_validation_error(error, cls, path) from None
 
+    @classmethod
+    def of_sound(cls, **fields: Any) -> Self:  # noqa: ANN401 - of whatever types they have
+        """Return the record of all its fields, which are taken as they are: for what is known to be valid."""
+        record = cls.__new__(cls)
+        object.__setattr__(record, "__dict__", fields)
+        object.__setattr__(record, "__pydantic_fields_set__", set(fields))
+        object.__setattr__(record, "__pydantic_extra__", None)
+        object.__setattr__(record, "__pydantic_private__", None)
+        return record
+
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields are checked by pydantic
         """Return a copy with some fields changed, validated like a new record."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}

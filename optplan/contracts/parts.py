@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 PartT = TypeVar("PartT")
 
 
+#: Imports once what is asked for on every use.
+_import_module = cache(import_module)
+
+
 def load(target: str) -> Any:  # noqa: ANN401 - the declared attribute may be anything
     """Import ``module:attribute``."""
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(_import_module(module), attribute)
 
 
 class Part(Generic[PartT]):

@@ -74,9 +74,9 @@ class Checks:
         self._failures += not holds
         if not holds and self._failures > _MOST_FAILURES:
             return
-        left, right, tolerance = (float(side) if math.isfinite(side) else 0.0 for side in sides)
+        left, right, tolerance = [float(side) if math.isfinite(side) else 0.0 for side in sides]
         self.checks.append(
-            Check(
+            Check.of_sound(
                 family=family,
                 index=index,
                 left=left,

@@ -168,8 +168,11 @@ def _settle_ties(family: GraphFamily, strict: PathBatch, share: float) -> PathBa
     if not blurred.size:
         return strict
     multipliers, source = share * strict.value[blurred] / strict.used[blurred], np.arange(strict.value.size)
+    settled = family.best_paths(multipliers[:, None], blurred)
+    if blurred.size == source.size:
+        return settled
     source[blurred] = source.size + np.arange(blurred.size)
-    return join_batches([strict, family.best_paths(multipliers[:, None], blurred)]).take(source)
+    return join_batches([strict, settled]).take(source)
 
 
 def join_batches(batches: Sequence[PathBatch]) -> PathBatch:
@@ -218,7 +221,8 @@ def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float)
         paths = paths.choose(other, graphs == graph)
     if not 0.0 < fraction < 1.0:
         return mix_columns(graphs, np.ones(graphs.size), paths)
-    shares = np.insert(np.ones(graphs.size), graph + 1, fraction)
-    shares[graph] = 1.0 - fraction
-    order = np.insert(graphs, graph + 1, graphs.size)
-    return mix_columns(np.insert(graphs, graph + 1, graph), shares, join_batches([paths, other]).take(order))
+    order = np.concatenate([graphs[: graph + 1], [graphs.size], graphs[graph + 1 :]])
+    shares = np.ones(order.size)
+    shares[graph : graph + 2] = 1.0 - fraction, fraction
+    owners = np.where(order == graphs.size, graph, order)
+    return mix_columns(owners, shares, join_batches([paths, other]).take(order))

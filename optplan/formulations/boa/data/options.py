@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -147,13 +147,13 @@ class Options:
     def labels(self) -> tuple[str, ...]:
         """(K,) Names of the pairs: the width, with the type in front where there are several."""
         if len(self.gpu_types) == 1:
-            return tuple(map(str, self.widths.tolist()))
+            return _write_widths(tuple(self.widths.tolist()))
         return tuple(f"{name}.{width}" for name, own in self._of_types.items() for width in self.widths[own].tolist())
 
     @cached_property
     def changes_cost(self) -> bool:
         """Whether it matters which type a job comes from."""
-        return bool(self.change_h.any())
+        return len(self.gpu_types) > 1 and bool(self.change_h.any())
 
     def of_type(self, gpu_type: str) -> slice:
         """Return where the pairs of a type are; empty when the class cannot run on it."""
@@ -166,18 +166,23 @@ class Options:
 
     def find(self, gpu_types: tuple[str, ...] | None, widths: FloatArray) -> IntArray:
         """Return the positions of pairs (P,), or -1 where one is not allowed; types are None where there is one."""
-        group: IntArray | int = 0
-        if gpu_types is not None:
-            groups = {gpu_type: position for position, gpu_type in enumerate(self.gpu_types)}
-            group = np.array([groups.get(gpu_type, -1) for gpu_type in gpu_types])
+        if gpu_types is None and len(self.gpu_types) == 1:
+            found = np.minimum(self.widths.searchsorted(widths), self.widths.size - 1)
+            return np.where(self.widths[found] == widths, found, -1)
+        groups = {gpu_type: position for position, gpu_type in enumerate(self.gpu_types)}
+        group = np.array([groups.get(gpu_type, -1) for gpu_type in gpu_types] if gpu_types is not None else 0)
         most = int(self.widths.max()) + 1
-        found = np.searchsorted(self.group * most + self.widths, group * most + widths)
+        found = (self.group * most + self.widths).searchsorted(group * most + widths)
         found = np.minimum(found, self.widths.size - 1)
-        allowed = self.widths[found] == widths
-        if len(self.gpu_types) > 1 or gpu_types is not None:
-            allowed &= self.group[found] == group
+        allowed = (self.widths[found] == widths) & (self.group[found] == group)
         positions: IntArray = np.where(allowed, found, -1)
         return positions
+
+
+@lru_cache(maxsize=64)
+def _write_widths(widths: tuple[int, ...]) -> tuple[str, ...]:
+    """Return widths in words; most classes have the same ones."""
+    return tuple(map(str, widths))
 
 
 def list_options(
@@ -192,7 +197,7 @@ def list_options(
     """List the options of a class, by the types on which it can run: widths where it finishes, GPUs paid if others."""
     names = tuple(name for name in gpu_types if name in widths)
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
-    group = np.repeat(np.arange(len(names)), [widths[name].size for name in names])
+    group = np.arange(len(names)).repeat([widths[name].size for name in names])
     held_gpus = np.concatenate([widths[name] for name in names])
     curves = [job_class.speedup[name].at(widths[name]) for name in names]
     rows = max(map(len, curves))
@@ -211,7 +216,9 @@ def list_options(
         widths=held_gpus,
         paid=held_gpus.astype(float) if paid is None else np.concatenate([paid[name] for name in names]),
         price=np.array([prices[name] for name in names])[group],
-        speeds=np.concatenate([c if len(c) == rows else c.repeat(rows, axis=0) for c in curves], axis=1),
+        speeds=curves[0]
+        if len(names) == 1
+        else np.concatenate([c if len(c) == rows else c.repeat(rows, axis=0) for c in curves], axis=1),
         wall=wall,
         held=held,
         pause_h=pause_h[group],

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.judgement import PathCosts
+from optplan.contracts.judgement import PathCosts, repeat_layers
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.schema import FloatArray
@@ -89,7 +89,7 @@ def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
     pauses = options.pause_h + options.change_h if by_type else options.pause_h[None]
     pauses = instance.classes[name].arrival_rate_per_hour * pauses
     use = hourly.consumption
-    run_use, enter_use = use[:, None, :] * hours, _for_all_layers(use[:, None, :] * pauses, len(hours))
+    run_use, enter_use = use[:, None, :] * hours, use[:, None, :] * pauses
     if instance.floors:
         left = np.array(
             [_count_left(instance, name, hourly.gpus * hours) * (name == floor) for floor in instance.floors]
@@ -103,8 +103,8 @@ def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
         limits=instance.limit_names,
         run_value=hourly.seconds * hours,
         run_consumption=run_use,
-        enter_value=_for_all_layers(hourly.seconds * pauses, len(hours)),
-        enter_consumption=enter_use,
+        enter_value=repeat_layers(hourly.seconds * pauses, len(hours)),
+        enter_consumption=repeat_layers(enter_use, len(hours)),
     )
 
 
@@ -115,12 +115,6 @@ def _count_left(instance: BoaInstance, name: str, running: FloatArray) -> FloatA
     left: FloatArray = counted.max(axis=1, keepdims=True) - counted
     left[0] += floor
     return left
-
-
-def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
-    """Return (..., E, K) of costs (..., K) that are the same in each layer, without copies of them."""
-    once = costs[..., None, :]
-    return once if layers == 1 else np.broadcast_to(once, (*costs.shape[:-1], layers, costs.shape[-1]))
 
 
 def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:

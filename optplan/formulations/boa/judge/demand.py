@@ -64,8 +64,10 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     for name, job_class in instance.classes.items():
         for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
             types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
-            starts, begins_h = times.change.nonzero()[0], np.append(0.0, times.total_h.cumsum())
-            lasts_h, held_h = np.add.reduceat(times.total_h, starts), np.add.reduceat(times.held_h, starts)
+            starts, total_h = times.change.nonzero()[0], times.total_h
+            begins_h = np.zeros(total_h.size)
+            begins_h[1:] = total_h[:-1].cumsum()
+            lasts_h, held_h = np.add.reduceat(total_h, starts), np.add.reduceat(times.held_h, starts)
             phases = [types[first] for first in starts.tolist()]
             rate = job_class.arrival_rate_per_hour * branch.fraction
             for gpu_type in sorted(set(phases)):

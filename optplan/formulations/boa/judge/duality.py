@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts, keep_latest
+from optplan.contracts.judgement import PathCosts, keep_latest, repeat_layers
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
+from optplan.formulations.boa.data.options import Options
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.formulations.boa.laws.demand import Stay
 from optplan.judging.enumeration import least_path
@@ -39,8 +39,7 @@ def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
     stays = []
     for name, job_class in instance.classes.items():
         options = instance.options(name)
-        types = np.array(options.gpu_types)[options.group]
-        wall, held = _stretch(instance, options.widths, types)
+        wall, held = _stretch(instance, options)
         hours = (job_class.epoch_size_gpu_hours[:, None] / options.speeds * wall).min(axis=1).sum()
         # The first start is in no job's way but its own, and is the least there is.
         pauses = np.diag(_list_pauses(instance, name))[options.group] / SECONDS_PER_HOUR
@@ -48,7 +47,7 @@ def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
             Stay(
                 job_class=name,
                 gpu_type=options.gpu_types[0],
-                gpus=np.array([float(_count_paid(instance, options.widths, types).min())]),
+                gpus=np.array([float(_count_paid(instance, options).min())]),
                 rate_per_hour=job_class.arrival_rate_per_hour,
                 begins_h=np.zeros(1),
                 lasts_h=np.array([hours + float((pauses * wall).min())]),
@@ -60,21 +59,20 @@ def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
 
 def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> PathCosts:
     job_class, options = instance.classes[name], instance.options(name)
-    types = np.array(options.gpu_types)[options.group]
     hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
     pause_s = _list_pauses(instance, name)
-    by_group = bool((pause_s != pause_s[:1]).any())
+    by_group = len(pause_s) > 1 and bool((pause_s != pause_s[:1]).any())
     pauses = (pause_s if by_group else pause_s[:1])[:, options.group] / SECONDS_PER_HOUR
     share = job_class.arrival_rate_per_hour * job_class.weight / instance.total_weighted_rate_per_hour
-    wall, held = _stretch(instance, options.widths, types)
+    wall, held = _stretch(instance, options)
     value = share * SECONDS_PER_HOUR * wall
-    paid = _count_paid(instance, options.widths, types)
+    paid = _count_paid(instance, options)
     use = job_class.arrival_rate_per_hour * paid * held * _count(instance, options.gpu_types)[:, options.group]
     if instance.due_s:
         own_s = [wall * (SECONDS_PER_HOUR if name == due else 0.0) for due in instance.due_s]
         use = np.concatenate([use, own_s])
     run_use = use[:, None, :] * hours
-    pause_use = (use[:, None, :] * pauses)[:, :, None, :]
+    pause_use = use[:, None, :] * pauses
     if instance.floors:
         # From below: what is missing to the most that each epoch can run, with the floor itself in the first one. An
         # epoch that runs the floor keeps it alone, unless only a share of the jobs runs so much.
@@ -89,16 +87,16 @@ def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> Pat
     for one in weigh:
         jobs = job_class.arrival_rate_per_hour * held * one(name, paid.astype(float))
         run_use = np.concatenate([run_use, (jobs * hours)[None]])
-        pause_use = np.concatenate([pause_use, (jobs * pauses)[None, :, None, :]])
+        pause_use = np.concatenate([pause_use, (jobs * pauses)[None]])
     return PathCosts(
         name=name,
         labels=options.labels,
-        group=options.group if by_group else np.zeros_like(options.group),
+        group=options.group if by_group else np.zeros(options.group.size, dtype=np.intp),
         limits=(*instance.limit_names, *(f"most_gpus.{number}" for number in range(len(weigh)))),
         run_value=value * hours,
         run_consumption=run_use,
-        enter_value=_repeat_layers((value * pauses)[:, None, :], len(hours)),
-        enter_consumption=_repeat_layers(pause_use, len(hours)),
+        enter_value=repeat_layers(value * pauses, len(hours)),
+        enter_consumption=repeat_layers(pause_use, len(hours)),
     )
 
 
@@ -113,22 +111,23 @@ def _list_pauses(instance: BoaInstance, name: str) -> FloatArray:
     return pauses
 
 
-def _stretch(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]) -> tuple[FloatArray, FloatArray]:
+def _stretch(instance: BoaInstance, options: Options) -> tuple[FloatArray, FloatArray]:
     """Return (K,) what interruptions make of time, and of the time for which GPUs are held."""
-    wall, held = np.ones(widths.size), np.ones(widths.size)
-    for gpu_type, kind in instance.gpu_types.items():
-        if kind.spot is not None:
-            own = types == gpu_type
-            wall[own], held[own] = kind.spot.stretch(widths[own])
+    wall, held = np.ones(options.widths.size), np.ones(options.widths.size)
+    for number, gpu_type in enumerate(options.gpu_types):
+        spot = instance.gpu_types[gpu_type].spot
+        if spot is not None:
+            own = options.group == number
+            wall[own], held[own] = spot.stretch(options.widths[own])
     return wall, held
 
 
-def _count_paid(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]) -> IntArray:
+def _count_paid(instance: BoaInstance, options: Options) -> IntArray:
     """Return (K,) the GPUs that are paid for: all of each node that a job is on, where jobs share none."""
     if not instance.whole_nodes:
-        return widths
-    nodes = np.array([instance.gpu_types[gpu_type].gpus_per_node for gpu_type in types.tolist()])
-    paid: IntArray = nodes * (-(-widths // nodes))
+        return options.widths
+    nodes = np.array([instance.gpu_types[gpu_type].gpus_per_node for gpu_type in options.gpu_types])[options.group]
+    paid: IntArray = nodes * (-(-options.widths // nodes))
     return paid
 
 
@@ -137,11 +136,6 @@ def _count(instance: BoaInstance, types: Sequence[str]) -> FloatArray:
     prices = instance.prices_in_budget
     rows = [[prices[gpu_type] for gpu_type in types]]
     return np.array(rows + [[float(gpu_type == limited) for gpu_type in types] for limited in instance.quotas])
-
-
-def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
-    """Return (..., E, K) costs that are the same in each layer, given once, without a copy."""
-    return costs if layers == 1 else np.broadcast_to(costs, (*costs.shape[:-2], layers, costs.shape[-1]))
 
 
 def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None) -> float:
@@ -177,6 +171,7 @@ def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, val
     job_class, options = instance.classes[name], instance.options(name)
     weight = value * SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * job_class.weight
     per_hour = np.full(job_class.num_epochs, np.inf)
+    wall, held = _stretch(instance, options)
     for gpu_type in options.gpu_types:
         pairs = options.of_type(gpu_type)
         curve, widths = job_class.speedup[gpu_type], options.widths[pairs]
@@ -185,8 +180,8 @@ def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, val
             width = best_width(curve, weight, price, float(widths[0]), float(widths[-1]))
             best = (weight + price * width) / formula_speed(curve, width)
         else:
-            wall, held = _stretch(instance, widths, np.full(widths.size, gpu_type))
-            best = ((weight * wall + price * widths * held) / options.speeds[:, pairs]).min(axis=1)
+            costs = weight * wall[pairs] + price * widths * held[pairs]
+            best = (costs / options.speeds[:, pairs]).min(axis=1)
         per_hour = np.minimum(per_hour, best)
     return job_class.arrival_rate_per_hour * float(np.sum(job_class.epoch_size_gpu_hours * per_hour))
 

@@ -154,16 +154,14 @@ def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool, of: 
     """Count the jobs that hold so many GPUs by hour of the day or, steady, at any time; cells as ``of`` a crowd."""
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
-    gpus, held, lasts_h = (
-        np.concatenate([np.zeros(0), *(getattr(stay, part) for stay in stays)]) for part in ("gpus", "held", "lasts_h")
-    )
-    sizes = [stay.gpus.size for stay in stays]
-    rate = np.repeat([stay.rate_per_hour for stay in stays], sizes) * held
-    repeat, jobs = np.zeros(gpus.size), np.tile(rate * np.maximum(lasts_h, 0.0), (times.size, 1))
-    for stay, end in zip(stays, np.cumsum(sizes).tolist(), strict=True):
-        pattern = instance.classes[stay.job_class].arrivals
-        if not steady and pattern is not None:
-            own = slice(end - stay.gpus.size, end)
+    parts = [(stay.gpus, stay.lasts_h, stay.rate_per_hour * stay.held) for stay in stays] or [(np.zeros(0),) * 3]
+    gpus, lasts_h, rate = map(np.concatenate, zip(*parts, strict=True))
+    repeat, jobs = np.zeros(gpus.size), (rate * np.maximum(lasts_h, 0.0))[None].repeat(times.size, axis=0)
+    end = 0
+    for stay in stays if patterned else ():
+        pattern, own = instance.classes[stay.job_class].arrivals, slice(end, end + stay.gpus.size)
+        end = own.stop
+        if pattern is not None:
             ends = times[:, None] - stay.begins_h
             span = _sum_rates(pattern.relative, ends) - _sum_rates(pattern.relative, ends - stay.lasts_h)
             repeat[own], jobs[:, own] = pattern.repeat, rate[own] * np.maximum(span, 0.0)
@@ -224,7 +222,7 @@ def _count_gpus(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> int:
     # A clump that goes on for long needs a slope below that at which its generating function ends.
     clumped = repeat.any()
     ends = np.where(repeat > 0.0, -np.log(np.maximum(repeat, 1e-300)), 40.0) if clumped else 40.0
-    slopes = np.min(ends / np.maximum(gpus, 1e-300)) * _SLOPES
+    slopes = (ends / np.maximum(gpus, 1e-300)).min() * _SLOPES
     most, step = np.full(len(jobs), np.inf), 1 + _AT_ONCE // gpus.size
     for some in [slopes[first : first + step] for first in range(0, slopes.size, step)]:
         rise = np.exp(np.minimum(some[:, None] * gpus, 300.0))

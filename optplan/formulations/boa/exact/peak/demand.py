@@ -70,8 +70,9 @@ def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
     changed = np.ones(branch.widths.size, dtype=np.bool_)
     changed[1:] = branch.widths[1:] != branch.widths[:-1]
     present = {options.gpu_types[0]} if branch.gpu_types is None else set(branch.gpu_types)
+    kinds = np.zeros(branch.widths.size, dtype=np.intp)
     if len(present) == 1:
-        kinds = np.full(branch.widths.size, options.gpu_types.index(next(iter(present))))
+        kinds += options.gpu_types.index(next(iter(present)))
     else:
         kinds = np.array([options.gpu_types.index(each) for each in branch.gpu_types or ()])
         changed[1:] |= kinds[1:] != kinds[:-1]
