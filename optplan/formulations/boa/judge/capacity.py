@@ -4,9 +4,11 @@ Prices are seconds of completion time for a GPU held for a second, one for each 
 and nothing after the last. At them each job, on its own, waits and runs so that its completion time plus what it pays
 is least; the sum over the jobs, less the price of all GPUs of the cluster at all times, is no more than the sum of
 their completion times under any policy (weak duality), whatever the prices. The least is found backwards over buckets,
-by how far a job has come, at marks on its course. It is no more than what a job can make: whatever lies between two
-marks when a bucket ends counts as having reached the later one, but is paid for up to the earlier one only; and the
-fewest GPU-seconds for a way in so much time, a linear program, are those of its dual at some multipliers.
+by how far a job has come, at marks on its course; between two marks it is taken to lie on the chord. It is no more than
+what a job can make. The fewest GPU-seconds for a way in so much time, a linear program, are no less than its dual at
+any multiplier; so one is chosen for all ways from one cell between marks to another, and within a cell a GPU-second
+counts as in its cheapest epoch. All that these ways cost is linear in where they begin then, so that the least of them
+is concave between two marks, and above the chord.
 """
 
 from __future__ import annotations
@@ -23,41 +25,44 @@ from optplan.formulations.boa.laws.courses import Course
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
-#: Most numbers in a table of the fewest GPU-seconds between marks.
-MOST_STEPS = 8_000_000
+#: Most numbers in a table of the fewest GPU-seconds between cells.
+MOST_STEPS = 4_000_000
 #: Multipliers of the time for a way (the most of those that matter), and of the time to the end of a bucket.
-_MULTIPLIERS, _URGENCIES = 48, np.append(1.0, 1.0 + np.geomspace(0.02, 200.0, 23))
-#: Numbers that are handled together: few enough for the cache.
-_BLOCK = 65_536
+_MULTIPLIERS, _URGENCIES = 96, np.append(1.0, 1.0 + np.geomspace(0.02, 200.0, 31))
 
 
 class _Ways:
-    """Ways along a course, between marks (M + 1,) of equal least time."""
+    """Ways along a course, between marks (M + 1,) of equal least time, of which some whole number make a bucket."""
 
     def __init__(self, course: Course, marks: int, bucket_s: float) -> None:
         self.course, self.bucket_s = course, bucket_s
-        ends_s = np.append(0.0, np.cumsum(course.fastest_s))
-        self.band = min(marks, math.ceil(marks * bucket_s / ends_s[-1]) + 1)
-        if marks < 1 or marks * (self.band + 1) > MOST_STEPS:
+        #: (E + 1,) Where epochs end, in the least seconds from the start.
+        self.ends_s = np.append(0.0, np.cumsum(course.fastest_s))
+        self.whole_s = float(self.ends_s[-1])
+        #: How many cells the fastest comes on in a bucket; nobody comes farther.
+        self.reach = max(1, math.ceil(marks * bucket_s / self.whole_s))
+        self.cell_s = bucket_s / self.reach
+        cells = math.ceil(self.whole_s / self.cell_s)
+        self.band = min(self.reach, cells)
+        if marks < 1 or cells * self.band > MOST_STEPS:
             raise RefutedError(f"{course.name}: {marks} marks; from 1 to where ways come to {MOST_STEPS:,} are allowed")
-        marks_s = np.linspace(0.0, ends_s[-1], marks + 1)
-        #: at, left_s: (M + 1,) Where each mark is, in epochs, and the least seconds from there to the end.
-        self.at, self.left_s = np.interp(marks_s, ends_s, np.arange(ends_s.size)), ends_s[-1] - marks_s
+        #: marks_s, at: (M + 1,) Where marks are, in least seconds and in epochs; the first one before the start.
+        self.marks_s = self.whole_s - self.cell_s * np.arange(cells, -1.0, -1.0)
+        self.at = self._place(self.marks_s)
+        first = np.clip(np.floor(self.at[:-1]).astype(np.intp), 0, len(course.rates) - 1)
+        last = np.clip(np.ceil(self.at[1:]).astype(np.intp) - 1, first, len(course.rates) - 1)
+        self.touched = np.stack([first, last + 1], axis=1).ravel()  # epochs of each cell
         self.multipliers = _choose_multipliers(course)
         #: (Q, E + 1) What the way to the end of each epoch costs in GPU-seconds, a second counting as so many of them.
         self.costs = self._sum_up(self.multipliers, 1.0)
-        self.fewest = self._tabulate()
-        self.rows = max(1, _BLOCK // (self.band + 1))
-        #: By block of marks, how much more going one mark further takes at least, for each way and all farther ones.
-        self.more = [self._find_more(first) for first in range(0, marks, self.rows)]
+        self.through = self._cross(self.costs)
+        self.near, self.ahead, self.far = self._tabulate()
 
-    def _find_more(self, first: int) -> FloatArray:
-        """Return (B,) what a mark more takes at least from those of a block, for each way and all farther ones."""
-        more = np.diff(self.fewest[first : first + self.rows], axis=1)
-        for row, own in enumerate(more, first):
-            own[self.at.size - 1 - row :] = np.inf  # nothing is beyond the last mark
-        least: FloatArray = np.minimum.accumulate(more.min(axis=0)[::-1])[::-1]
-        return least
+    def _place(self, least_s: FloatArray) -> FloatArray:
+        """Return where places (n,) in least seconds are, in epochs."""
+        epoch = np.clip(np.searchsorted(self.ends_s, least_s, side="right") - 1, 0, self.ends_s.size - 2)
+        placed: FloatArray = epoch + (least_s - self.ends_s[epoch]) / self.course.fastest_s[epoch]
+        return placed
 
     def _sum_up(self, seconds: FloatArray, gpu_second: float) -> FloatArray:
         """Return (Q, E + 1) the least weighted cost of the way to the end of each epoch, seconds weighted by (Q,)."""
@@ -65,58 +70,82 @@ class _Ways:
         cost = ((seconds[:, None, None] + gpu_second * course.gpus) / course.rates).min(axis=2)
         return np.concatenate([np.zeros((seconds.size, 1)), np.cumsum(cost, axis=1)], axis=1)
 
-    def _tabulate(self) -> FloatArray:
-        """Return (M, B + 1) the fewest GPU-seconds in a bucket from each mark to between d - 1 and d further."""
-        costs, marks = _read(self.costs, self.at), self.at.size - 1
-        fewest = np.zeros((marks, self.band + 1))
-        for own, multiplier in zip(costs, self.multipliers.tolist(), strict=True):
-            windows = sliding_window_view(np.append(own, np.full(self.band, own[-1])), self.band)[:marks]
-            np.maximum(fewest[:, 1:], windows - (own[:-1, None] + multiplier * self.bucket_s), out=fewest[:, 1:])
-        return fewest
+    def _cross(self, summed: FloatArray) -> FloatArray:
+        """Return (Q, M) what it costs to cross each cell, all at the rate of its cheapest epoch."""
+        rate = np.append(np.diff(summed, axis=1) / self.course.fastest_s, np.full((len(summed), 1), np.inf), axis=1)
+        crossed: FloatArray = self.cell_s * np.minimum.reduceat(rate, self.touched, axis=1)[:, ::2]
+        return crossed
+
+    def _tabulate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return, each (M, B), the fewest GPU-seconds in a bucket from a cell to the d-th after it.
+
+        They are from its end to the beginning of that one, what is added from its own beginning, and to the end of
+        that one; all three at the multiplier at which the first are most.
+        """
+        cells, band = self.at.size - 1, self.band
+        near, ahead, far = np.full((cells, band), -np.inf), np.zeros((cells, band)), np.zeros((cells, band))
+        for costs, own, multiplier in zip(
+            _read(self.costs, self.at), self.through, self.multipliers.tolist(), strict=True
+        ):
+            to = sliding_window_view(np.append(costs[1:], np.full(band - 1, costs[-1])), band)[:cells]
+            through = sliding_window_view(np.append(own[1:], np.zeros(band)), band)[:cells]
+            value = to - (costs[1:, None] + multiplier * self.bucket_s)
+            better = value > near
+            np.copyto(near, value, where=better)
+            np.copyto(ahead, own[:, None], where=better)
+            np.copyto(far, value + through, where=better)
+        return near, ahead, far
 
     def derive_least(self, prices: FloatArray, arrive_s: FloatArray, stopwatch: Stopwatch) -> FloatArray:
         """Return (n,) the least of completion time plus price of the course's jobs, which arrive at some times."""
-        start, alone = self.course.start, self._sum_up(np.ones(1), 0.0)
-        least: FloatArray = (alone[:, -1:] - _read(alone, start))[0]
+        start_s = np.interp(self.course.start, np.arange(self.ends_s.size), self.ends_s)
+        least: FloatArray = self.whole_s - start_s
         bucket = np.minimum(arrive_s / self.bucket_s, prices.size).astype(np.intp)
-        after = self.left_s
+        after = self.whole_s - self.marks_s
         for number in range(prices.size - 1, bucket.min() - 1, -1):
             stopwatch.require()
             price = float(prices[number])
             ending = self._sum_up(_URGENCIES, price)
             for job in np.flatnonzero(bucket == number).tolist():
                 left_s = (number + 1) * self.bucket_s - float(arrive_s[job])
-                least[job] = self._begin(price, ending, left_s, start[job : job + 1], after)
+                least[job] = self._begin(price, ending, left_s, float(start_s[job]), after)
             after = self._go_back(price, ending, after)
         return least
 
     def _go_back(self, price: float, ending: FloatArray, after: FloatArray) -> FloatArray:
         """Return (M + 1,) the least at each mark when a bucket begins, from those when it ends."""
-        marks = after.size - 1
-        windows = sliding_window_view(np.append(after, np.zeros(self.band)), self.band + 1)
-        before = np.zeros(marks + 1)
-        gains = after[:-1] - after[1:]
-        for first, more in zip(range(0, marks, self.rows), self.more, strict=True):
-            block = slice(first, min(first + self.rows, marks))
-            # Where one mark more, and any after it, takes more than any mark is worth, nobody goes.
-            most = gains[first : block.stop + self.band].max()
-            ahead = int(np.searchsorted(more, most / price)) + 1 if price > 0.0 else self.band + 1
-            ahead = min(ahead, marks - first + 1)
-            paid = price * self.fewest[block, :ahead]
-            paid += windows[block, :ahead]
-            before[block] = self.bucket_s + paid.min(axis=1)
-        least: FloatArray = np.minimum(before, _finish(ending, self.at, self.bucket_s))
-        return least
+        cells = after.size - 1
+        windows = sliding_window_view(np.append(after[1:], np.zeros(self.band)), self.band + 1)[:cells]
+        going = price * self.near + windows[:, :-1]
+        farthest = going[:, -1].copy()
+        np.minimum(going, price * self.far + windows[:, 1:], out=going)
+        late = going.min(axis=1)
+        if self.band == self.reach:  # from the beginning of a cell nobody comes beyond that of the farthest one
+            going[:, -1] = farthest
+        early = np.minimum((price * self.ahead + going).min(axis=1), after[:-1])
+        finishing = _finish(ending, self.at[1:], self.bucket_s)
+        which = finishing.argmax(axis=0)[None]
+        ended = np.take_along_axis(finishing, which, axis=0)[0]
+        through = np.take_along_axis(self._cross(ending), which, axis=0)[0]
+        # By cell, from its beginning and from its end: a mark has the lesser of what two cells say.
+        before = np.append(np.minimum(self.bucket_s + early, ended + through), 0.0)
+        before[1:-1] = np.minimum(before[1:-1], np.minimum(self.bucket_s + late, ended)[:-1])
+        return before
 
-    def _begin(self, price: float, ending: FloatArray, left_s: float, start: FloatArray, after: FloatArray) -> float:
-        """Return the least of a job that starts somewhere (1,) on the course when a bucket has some time left."""
-        first = int(np.searchsorted(self.at, start[0]))
-        # From one mark on nobody comes so far, however little GPUs cost; rounding may put it one mark further.
-        beyond = first + math.ceil((self.at.size - 1) * left_s / self.left_s[0]) + 2
-        costs = _read(self.costs, self.at[first : min(beyond, self.at.size) - 1]) - _read(self.costs, start)
-        fewest = np.maximum((costs - (self.multipliers * left_s)[:, None]).max(axis=0), 0.0)
-        going = left_s + float((price * np.append(0.0, fewest) + after[first:beyond]).min())
-        return min(going, float(_finish(ending, start, left_s)[0]))
+    def _begin(self, price: float, ending: FloatArray, left_s: float, start_s: float, after: FloatArray) -> float:
+        """Return the least of a job that starts somewhere on the course when a bucket has some time left."""
+        until_s = min(start_s + left_s, self.whole_s)
+        first, last = np.searchsorted(self.marks_s, start_s, side="right"), np.searchsorted(self.marks_s, until_s)
+        places_s = np.concatenate([[start_s], self.marks_s[first:last], [until_s]])
+        at, least = self._place(places_s[:-1]), np.interp(places_s, self.marks_s, after)
+        costs = _read(self.costs, at)
+        near = costs - costs[:, :1] - (self.multipliers * left_s)[:, None]
+        which = near.argmax(axis=0)
+        paid = price * near.max(axis=0)
+        cell = np.maximum(np.arange(first - 1, first + at.size - 1), 0)
+        through = price * self.through[which, cell] * np.diff(places_s) / self.cell_s
+        going = left_s + float(np.minimum(paid + least[:-1], paid + through + least[1:]).min())
+        return min(going, float(_finish(ending, at[:1], left_s).max()))
 
 
 def _choose_multipliers(course: Course) -> FloatArray:
@@ -133,15 +162,14 @@ def _choose_multipliers(course: Course) -> FloatArray:
 
 def _read(summed: FloatArray, at: FloatArray) -> FloatArray:
     """Read sums (Q, E + 1) over epochs at places (n,) of the course."""
-    epoch = np.minimum(at.astype(np.intp), summed.shape[1] - 2)
+    epoch = np.clip(at.astype(np.intp), 0, summed.shape[1] - 2)
     read: FloatArray = summed[:, epoch] + (at - epoch) * (summed[:, epoch + 1] - summed[:, epoch])
     return read
 
 
 def _finish(ending: FloatArray, at: FloatArray, left_s: float) -> FloatArray:
-    """Return (n,) what finishing within some time takes at least from places (n,), given sums at all urgencies."""
-    least: FloatArray = (ending[:, -1:] - _read(ending, at) - ((_URGENCIES - 1.0) * left_s)[:, None]).max(axis=0)
-    return least
+    """Return (U, n) what finishing within some time takes at least from places (n,), given sums at all urgencies."""
+    return ending[:, -1:] - _read(ending, at) - ((_URGENCIES - 1.0) * left_s)[:, None]
 
 
 def derive_bound(courses: Sequence[Course], arrive_s: FloatArray, bound: CapacityBound, stopwatch: Stopwatch) -> float:
