@@ -28,7 +28,7 @@ def gather_background(
 
 
 def gather_others(instance: BoaInstance, background: Frontier | None) -> Others | None:
-    """Solve for some budgets where pages follow no frontier: none is known, plans may break limits, classes are many."""
+    """Solve for some budgets where none is known, its plans may break limits, or classes are too many to follow it."""
     follows = background is not None and (instance.is_mixed or len(instance.limits) == 1)
     if follows and background is not None and choose_budgets(instance, background):
         return None
