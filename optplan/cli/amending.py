@@ -34,14 +34,17 @@ _FIELDS = {
 _ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
 
 
-def say_check(instance: str, result: Path | None, changes: dict[str, Any], *dropped: str) -> str:
-    """Say how to check a result that was reported: how to write it first, where it was not written."""
+def say_check(
+    instance: str, result: Path | None, changes: dict[str, Any], *dropped: str, solved: Iterable[str] = ()
+) -> str:
+    """Say how to check a result: how to write it first, where it was not written; ``solved`` are changes it carries."""
     from optplan.instances.files import is_path
 
     is_file = is_path(instance) and instance != "-"
     place = str(Path(instance).absolute()) if is_file else instance  # the check may be run in any folder
     file = "result.json" if result is None else str(result.absolute())
-    check = shlex.join(["optplan", "verify", place, file, *write_amendments(changes)])
+    carried = [part for text in solved for part in _write_change(text)]  # who solves again has to make them again
+    check = shlex.join(["optplan", "verify", place, file, *(write_amendments(changes) or carried)])
     piped = " < instance.json" if instance == "-" else ""  # what was read from standard input has to come again
     if result is not None:
         return check + piped
@@ -197,6 +200,11 @@ def write_amendments(changes: dict[str, Any]) -> list[str]:
         (f"--{option}", f"{value!r}s" if isinstance(value, float) else str(value)) for option, value in asked.items()
     ]
     return [part for pair in written for part in pair]
+
+
+def _write_change(text: str) -> tuple[str, str]:
+    field, _, value = text.partition("=")
+    return ("--budget", value) if field == "budget" else (_SET, text)
 
 
 def _take_apart(changes: dict[str, Any]) -> tuple[dict[str, Any], tuple[Change, ...]]:

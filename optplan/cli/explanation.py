@@ -168,7 +168,7 @@ def explain(
     _refuse_instance(result_path)
     result = read_result(result_path)
     instance = read_solved(result, instance_name, changes)
-    check = say_check(instance_name or result.instance_name, result_path, changes)
+    check = say_check(instance_name or result.instance_name, result_path, changes, solved=result.changes)
     if errors is not None:
         refuse_but(*_OF_SAMPLES, *changes, why="has no meaning with --wrong")
         settings = {"samples": samples, "robust_samples": robust_samples, "seed": seed, "processes": processes}

@@ -82,7 +82,7 @@ def report_page(
         raise UsageError(f"RESULT is missing; `optplan solve {instance_name} -o result.json` writes one")
     result, *rivals = results
     instance = restore(read_amended(instance_name, changes), result)
-    check = say_check(instance_name, result_paths[0], changes)
+    check = say_check(instance_name, result_paths[0], changes, solved=result.changes)
 
     if serve:
         return _serve(instance, result, rivals, check, outputs)

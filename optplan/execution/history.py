@@ -199,6 +199,10 @@ def gather(
     seen.nodes, seen.stays = list(state.nodes.values()), list(stays.all.values())
     for vm in seen.nodes if isinstance(state, FleetState) else ():
         vm.launch_s = vm.wanted_s  # nobody tells when its launch begins
+    for stay in seen.stays if isinstance(state, FleetState) else ():  # wanted before all of its VMs are there
+        last_s = end_s if stay.end_s is None else stay.end_s
+        ready = (state.nodes[name].ready_s for name in stay.place)
+        stay.begin_s = min(last_s, max([stay.begin_s, *(last_s if t is None else t for t in ready)]))
     seen.metric = seen.metric or stays.shown
     seen.members = list(stays.list_members(state, seen, resources))
     return seen

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from optplan.contracts import (
@@ -128,7 +130,9 @@ def _show_plan(plan: Plan) -> Sequence[Shown]:
     facts = [(fact.what, _write_amount(fact.value, fact.unit)) for fact in stated]
     for name, limit in plan.limits.items():
         facts.append((name.replace("_", " "), f"{_write_amount(limit.amount, limit.unit)} ({limit.binding.value})"))
-    segments = [plain_text(segment.label or segment.id) for segment in plan.segments]
+    labels = [(segment.label or segment.id).partition(", ") for segment in plan.segments]
+    held = ((who, "; ".join(filter(None, (rest for _, _, rest in own)))) for who, own in groupby(labels, itemgetter(0)))
+    segments = [plain_text(", ".join(filter(None, each))) for each in held]
     title = f"Plan {plan.plan_id[:12]} for {plan.instance_name} by {plan.solver}"
     return [title, fact_table(facts), "", *segments]
 

@@ -33,6 +33,10 @@ InstanceT = TypeVar("InstanceT", bound=Instance)
 _CHECK = "verify trusts no solver: it computes the objective and every limit again, from the solution alone."
 #: Results for other amounts that are worth a control.
 _FEWEST_TRIED = 3
+_UNTRIED = (
+    "Another {limit} cannot be tried on this page, as too few were solved for in the seconds that writing it may take: "
+    "`optplan report INSTANCE RESULT --serve` solves for each that is asked."
+)
 #: Characters of a plan's name at most.
 _LONGEST_NAME = 60
 
@@ -213,8 +217,12 @@ class Presenter(Generic[InstanceT]):
         """Put the report of a result together, with a control where there are enough other amounts to try."""
         own = self.require(instance)
         page = self._build_page(own, result, beside) if self.page is None else self.page(own, result, beside)
-        if page.control is not None or beside.others is None or len(beside.others.results) < _FEWEST_TRIED:
+        if page.control is not None or beside.others is None:
             return page
+        if len(beside.others.results) < _FEWEST_TRIED:
+            said = _UNTRIED.format(limit=beside.others.limit)
+            told = [each._replace(blocks=[*each.blocks, said]) if each.id == "next" else each for each in page.sections]
+            return page._replace(sections=told)
         return page._replace(control=build_control(self.build_page, own, result, page, beside, beside.others))
 
     def _build_page(self, own: InstanceT, result: Result[Solution], beside: Beside) -> Page:

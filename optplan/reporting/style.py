@@ -16,6 +16,7 @@ Figure: TypeAlias = Any
 # Okabe and Ito's palette: its colours stay apart for every kind of colour blindness, and in grey print.
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
+RUST = "#A33A00"  #: Of texts that go with vermillion, which is too light for them.
 GREEN = "#009E73"
 PURPLE = "#CC79A7"
 ORANGE = "#E69F00"

@@ -23,6 +23,8 @@ def test_explanations_are_reported(run: Runner, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "Why each class gets these GPUs" in text
     assert f"optplan verify boa-two-classes {result} --budget 11gpu" in text
+    assert run("explain", result, "--report", page, "--force").code == 0  # the result carries the change
+    assert "optplan solve boa-two-classes --budget 11gpu -o result.json" in page.read_text(encoding="utf-8")
     again = run("explain", result, "--budget", "11gpu", "--report", page)
     assert (again.code, again.out) == (1, "")
     assert f"--report: {page} exists" in again.err

@@ -337,9 +337,9 @@ def _list_members(history: History) -> Table:
             *[_write(each.curve[-1].height if each.curve else None)][:shown],
             f"{each.iterations:,}",
             *(tried if is_wide else [", ".join(f"{n}={v}" for n, v in zip(names, tried, strict=True))]),
-            *(_write(each.own.get(name)) for name in own),
-            *(f"{each.restarts:,}", _write(each.gpu_s / SECONDS_PER_HOUR)),
-            *[_write(each.usd)][: history.is_priced],
+            *(_write(each.own.get(name), digits=3) for name in own),
+            *(f"{each.restarts:,}", _write(each.gpu_s / SECONDS_PER_HOUR, digits=3)),
+            *[_write(each.usd, digits=3)][: history.is_priced],
             " and ".join(where) or NOTHING,
         )
 
@@ -353,7 +353,7 @@ def _list_vms(history: History) -> Table:
     rows = []
     for vm, span in zip(history.nodes, held(history.nodes, history.t, history.gpus), strict=True):
         times = (span.begin_s, vm.ready_s, vm.end_s, span.end_s - span.begin_s)
-        hours = [_write(None if t is None else t / SECONDS_PER_HOUR) for t in times]
+        hours = [_write(None if t is None else t / SECONDS_PER_HOUR, digits=3) for t in times]
         rows.append((vm.name, vm.resource, vm.phase.value, str(history.gpus[vm.resource]), *hours))
     return _cut("From when they were asked for until they were gone", columns, rows[:_MOST_ROWS], len(rows))
 
@@ -376,8 +376,10 @@ def _list_plans(history: History) -> Table:
     return Table("When, and why", columns, rows)
 
 
-def _write(value: object) -> str:
-    return NOTHING if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
+def _write(value: object, digits: int = 6) -> str:
+    if isinstance(value, float):
+        return f"{value:,.{digits}f}" if digits < 6 and abs(value) >= 0.1 else f"{value:,.{digits}g}"
+    return NOTHING if value is None else str(value)
 
 
 def _when(seconds: float) -> str:

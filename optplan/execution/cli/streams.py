@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("class"),
     Column(""),
-    *numbers("jobs", "mean completion time", "GPU-hours of a job", "GPUs of a job"),
+    *numbers("jobs", "mean completion time", "GPU-hours of a job"),
+    Column("GPUs of a job", style="wraps"),
 )
 
 #: What is said of a stream on the virtual clock.

@@ -185,7 +185,7 @@ def _draw(instance: BoaInstance, audit: Audit) -> Figure:
         marker = {"size": 11, "symbol": "diamond", "color": INK}
         had = [audit.mean_jct_s / scale.seconds]
         figure.add_scatter(x=[audit.gpu_hours], y=had, name="had", mode="markers", marker=marker)
-    figure.update_xaxes(title_text="GPU-hours", type="log")
+    figure.update_xaxes(title_text="GPU-hours", type="log", nticks=4, tickangle=0)
     figure.update_yaxes(title_text=f"mean completion time ({scale.unit})", rangemode="tozero")
     figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
     return figure

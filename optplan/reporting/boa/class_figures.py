@@ -131,7 +131,7 @@ def _label_bars(figure: Figure, bars: Sequence[ClassBreakdown], lengths: Sequenc
         bargap=0.35,
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom", "traceorder": "normal"},
     )
-    figure.update_xaxes(range=[0, 1.18 * max(lengths)])
+    figure.update_xaxes(range=[0, 1.28 * max(lengths)])
     figure.update_yaxes(
         range=[len(bars) - 0.4, -0.6],
         tickvals=places,

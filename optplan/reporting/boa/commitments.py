@@ -88,7 +88,7 @@ def tell_commitments(instance: BoaInstance, result: Result[Solution]) -> list[Se
     label = "Line chart: GPUs in use by share of the time, and the number committed; the table has the bill's parts"
     chart = Charts([(label, draw_duration(instance, result.solution))], _READING)
     blocks: list[Block] = [tables[0], chart, *tables[1:]]
-    return [Section("commitments", "What to commit", blocks, "Commitments")]
+    return [Section("commitments", "What to commit", blocks, "Commitments", follows=True)]
 
 
 def draw_duration(instance: BoaInstance, solution: BoaSolution) -> Figure:

@@ -321,7 +321,7 @@ def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: 
         text=f"no plan below {f'{format_gpus(least)} GPUs' if in_gpus else say_amount(instance, least)}",
         textangle=-90,
         showarrow=False,
-        font={"color": style.GREY, "size": style.FONT_SIZE - 1},
+        font={"color": style.INK, "size": style.FONT_SIZE - 1},
     )
 
 
@@ -339,7 +339,8 @@ def _add_plan(figure: Figure, instance: BoaInstance, plan: _Mark, window: _Windo
     # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
     # Far down there is none below, but the line is flat there.
     (low, high), (bottom_s, top_s) = window
-    on_the_left = (used - low) / (high - low) < 0.5
+    part = (used - low) / (high - low)
+    on_the_left = part < 0.5
     above = on_the_left or (objective_s - bottom_s) / (top_s - bottom_s) < _ROOM_BELOW
     figure.add_annotation(
         x=used,
@@ -351,7 +352,7 @@ def _add_plan(figure: Figure, instance: BoaInstance, plan: _Mark, window: _Windo
         arrowcolor=style.GREY,
         standoff=8,
         font={"size": style.FONT_SIZE - 1},
-        ax=10 if on_the_left else -10,
+        ax=10 if on_the_left else min(40, 150 * (1.0 - part)),  # as far right as there is room on a phone
         ay=-48 if above else 48,
         xanchor="left" if on_the_left else "right",
         yanchor="bottom" if above else "top",

@@ -8,6 +8,7 @@ from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solutio
 from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance
 from optplan.reporting.boa.figures import SweepPoint
+from optplan.reporting.boa.tries import choose_budgets
 from optplan.reporting.others import NEAR, solve_others
 from optplan.reporting.presenters import Others
 from optplan.solving import frontier, solve
@@ -26,9 +27,10 @@ def gather_background(
         return None
 
 
-def gather_others(instance: BoaInstance, background: Frontier | None) -> Others | None:  # noqa: ARG001
-    """Solve for some budgets where a pure plan has further limits, which plans of the frontier may not keep."""
-    if instance.is_mixed or len(instance.limits) == 1:
+def gather_others(instance: BoaInstance, background: Frontier | None) -> Others | None:
+    """Solve for some budgets where none is known, its plans may break limits, or classes are too many to follow it."""
+    follows = background is not None and (instance.is_mixed or len(instance.limits) == 1)
+    if follows and background is not None and choose_budgets(instance, background):
         return None
     own = instance.limit_as_given(BUDGET)[0]
     return solve_others(instance, BUDGET, [own * step for step in NEAR])

@@ -190,7 +190,7 @@ def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> 
     """Draw the widths of the first result, and beside them those of the first rival that has a plan."""
     reading = (
         "A row for each class, from the first epoch of its jobs to the last; in the bars, the GPUs of a job, "
-        f"{'in the colour of their type' if has_types(instance) else 'the darker the more'}."
+        f"{'in the colour of their type' if has_types(instance) else 'the stronger the more'}."
     )
     if _has_shares(results[0]):
         reading += " Where a class has several rows, each is taken by the share of its jobs that is named."

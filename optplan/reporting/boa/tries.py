@@ -45,7 +45,7 @@ def build_control(
     """
     if frontier is None or result.solution is None or (len(instance.limits) > 1 and not instance.is_mixed):
         return None
-    budgets = _choose_budgets(instance, frontier)
+    budgets = choose_budgets(instance, frontier)
     mixes = instance.is_mixed and instance.most_gpus is None
     points = [(budget, cast(BoaSolution, frontier.solution_at(budget))) for budget in budgets]
     own = phrases.use_of_budget(instance, result), cast(BoaSolution, result.solution)
@@ -87,7 +87,7 @@ def build_control(
     return Control("budget", unit, said, again, data)
 
 
-def _choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
+def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
     """Choose breakpoints, both ends among them, as many as there is room and time for."""
     solved = has_types(instance) or len(instance.limits) > 1
     most = min(_MOST_SOLVED if solved else _MOST_POINTS, _MOST_JUDGED // len(instance.classes))

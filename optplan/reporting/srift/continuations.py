@@ -133,7 +133,7 @@ def draw_timeline(timeline: Timeline) -> Figure:
         figure,
         timeline.interrupted_s / scale.seconds,
         f"{name_vms(timeline.lost)} lost",
-        style.VERMILLION,
+        style.RUST,
         anchor="center",
     )
     if DEADLINE in timeline.limits:

@@ -13,7 +13,16 @@ from optplan.formulations.srift.study.scaling import (
 from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
-from optplan.reporting.style import LEGEND_ABOVE, Figure, add_points, color_types, escape_text, new_figure, shorten_name
+from optplan.reporting.style import (
+    LEGEND_ABOVE,
+    Figure,
+    add_points,
+    color_types,
+    escape_text,
+    new_figure,
+    scale_by_doubling,
+    shorten_name,
+)
 from optplan.reporting.tables import Column, Table, numbers
 
 _COLUMNS = (
@@ -79,7 +88,8 @@ def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint]
     for name in study.types:
         own = study.points_of(name)
         _add_line(figure, name, colors[name], [(point.vms, measure(point)) for point in own], map(_describe, own))
-    figure.update_yaxes(title_text=what, type="log", dtick="D2")
+    every = [measure(point) for point in study.points]
+    figure.update_yaxes(title_text=what, **scale_by_doubling(min(every), max(every)))
     return figure
 
 

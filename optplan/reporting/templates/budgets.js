@@ -126,10 +126,10 @@ charts.ready.then(function () {
     xaxis.range = [xaxis.range[0], right];
     if (xaxis2) xaxis2.range = [xaxis2.range[0], xaxis2.range[1] * grown];
     yaxis.range = [yaxis.range[0], Math.max(yaxis.range[1], 1.2 * y)];
-    const left = (figures.used - xaxis.range[0]) / (right - xaxis.range[0]) < 0.5;
+    const part = (figures.used - xaxis.range[0]) / (right - xaxis.range[0]), left = part < 0.5;
     const above = left || (y - yaxis.range[0]) / (yaxis.range[1] - yaxis.range[0]) < 0.4;
     [mark.x, mark.y, mark.hovertext] = [[figures.used], [y], [said]];
-    Object.assign(note, { x: figures.used, y, text: `<b>${said}</b>`, ax: left ? 10 : -10, ay: above ? -48 : 48 });
+    Object.assign(note, { x: figures.used, y, text: `<b>${said}</b>`, ax: left ? 10 : Math.min(40, 150 * (1 - part)), ay: above ? -48 : 48 });
     Object.assign(note, { xanchor: left ? "left" : "right", yanchor: above ? "bottom" : "top", align: left ? "left" : "right" });
   }
 

@@ -152,7 +152,7 @@ def test_readers_sort_the_table(search: Path, visit: Visitor, tmp_path: Path) ->
 def test_the_table_says_all_of_a_trial(search: Path) -> None:
     """One GPU for 100 s, then two for 180 s, at $1.80 an hour each: 460 GPU-seconds for 23 cents."""
     rows = rows_of(page_of(search), "members")
-    assert (rows[0][:2], rows[0][3:8]) == (("b1-s1-trials-0002", "winner"), ("40", "0.3", "0", "0.127778", "0.23"))
+    assert (rows[0][:2], rows[0][3:8]) == (("b1-s1-trials-0002", "winner"), ("40", "0.3", "0", "0.128", "0.230"))
     assert rows[0][8].startswith("bracket-1.node-0000")
     assert [row[1] for row in rows] == ["winner", "eliminated", "eliminated", "eliminated"]
 
@@ -180,6 +180,10 @@ def test_a_stream_and_a_fleet_are_drawn(stream: Path, fleet: Path, visit: Visito
     places = read_traces(opened, "chart-places-1")
     assert (len(places["node lost"]["x"]), "trains" in places, opened.complaints) == (1, True, [])
     assert "planned anew" in read_traces(opened, "chart-use-2")
+    history = history_of(fleet)
+    ready = {node.name: node.ready_s for node in history.nodes}  # ranks train once all VMs of their fleet are there
+    assert [stay.begin_s for stay in history.stays] == [max(ready[n] or 0.0 for n in s.place) for s in history.stays]
+    assert all(stay.begin_s > 0.0 for stay in history.stays)
 
 
 def test_what_ranks_have_shown_is_drawn(fleet: Path, visit: Visitor, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.boa.commitments import draw_duration, list_bills, tell_commitments
 from optplan.reporting.boa.phrases import say_answer
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside, gather
 from optplan.reporting.reports import build_report
 from optplan.solving import solve
 from optplan.speedup import TableSpeedup
@@ -67,3 +69,18 @@ def test_the_page_has_a_section_where_there_are_commitments(fields: dict[str, ob
     sections = tell_commitments(instance, result)
     assert bool(sections) == (fields["commitments"] is not None)
     assert ("What to commit" in build_report(instance, result)) == bool(sections)
+
+
+def test_other_budgets_are_tried() -> None:
+    """No frontier is known: some budgets from half to twice are solved for, of which those above 6.25 have a plan."""
+    instance = make_instance()
+    result = solve(instance)
+    beside = gather(instance, result, Beside())
+    assert beside.background is None
+    assert beside.others is not None
+    assert [amount for amount, _, _ in beside.others.results] == pytest.approx(
+        [10.0 * 2 ** (n / 4) for n in range(-2, 5)]
+    )
+    control = presenter_of(instance).build_page(instance, result, beside).control
+    assert control is not None
+    assert control.data["parts"] == ["widths", "plan", "commitments"]

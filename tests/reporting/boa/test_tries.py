@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -14,7 +15,8 @@ from optplan.reporting.boa import tries
 from optplan.reporting.boa.tries import build_control
 from optplan.reporting.pages import Control
 from optplan.reporting.phrases import fill
-from optplan.reporting.presenters import Beside
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside, Others, gather
 from optplan.reporting.sections import solve_again
 from optplan.reporting.trying import AMOUNT
 from optplan.solving import frontier, solve
@@ -124,6 +126,25 @@ def test_many_breakpoints_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [bound[0] for bound in control.data["bounds"]][::4] == pytest.approx([line.budgets[0], line.budgets[-1]])
     monkeypatch.setattr(tries, "_MOST_JUDGED", 2)
     assert build_control(instance, result, line, Beside(), 60, 60) is None
+
+
+def test_of_many_classes_some_budgets_are_solved_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets around the own one instead of the frontier's; where there was no time for them the page says so."""
+    monkeypatch.setattr(tries, "_MOST_JUDGED", 2)
+    monkeypatch.setattr(tries, "_FEWEST_OF_MANY", 5)
+    instance = cast(BoaInstance, build_named("boa-two-epochs"))
+    result = solve(instance)
+    beside = gather(instance, result, Beside())
+    assert beside.others is not None
+    build_page = presenter_of(instance).build_page
+    control = build_page(instance, result, beside).control
+    assert control is not None
+    assert "each solved for and checked" in control.said
+    page = build_page(instance, result, replace(beside, others=Others("budget", beside.others.results[:2])))
+    assert page.control is None
+    (said,) = [str(each.blocks[-1]) for each in page.sections if each.id == "next"]
+    assert said.startswith("Another budget cannot be tried on this page, as too few were solved for")
+    assert "`optplan report INSTANCE RESULT --serve`" in said
 
 
 def test_budgets_in_money_are_in_the_unit_as_given() -> None:

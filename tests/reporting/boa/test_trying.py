@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 
 from optplan.contracts import Frontier, Result, Solution
@@ -310,8 +311,8 @@ def test_the_state_is_printed(opened: Visit) -> None:
     assert page.locator("#try-says").is_visible()
     assert read_answer(opened).startswith("With 140 GPUs")
     assert page.locator(".chart:not(:has(.main-svg))").count() == 0
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert not page.locator("#proof").is_visible()
     assert opened.complaints == []
 
@@ -371,8 +372,19 @@ def test_four_facts_are_read_from_the_demo(opened: Visit) -> None:
     held: dict[str, list[tuple[int, int, str]]] = {}
     for name, first, last, words in bars:
         held.setdefault(name, []).append((first, last, words.partition(": ")[2].partition(" GPU")[0]))
-    assert held["imagenet"] == [(0, 34, "22"), (34, 100, "47")]
-    assert held["bert"] == [(0, 100, "16")]
+    assert held == {
+        "bert": [(0, 100, "16")],
+        "cifar10": [(0, 8, "4"), (8, 100, "13")],
+        "deepspeech2": [(0, 3, "4"), (3, 100, "13")],
+        "imagenet": [(0, 34, "22"), (34, 100, "47")],
+        "yolov3": [(0, 2, "1"), (2, 44, "4"), (44, 100, "16")],
+    }
+    line = page.evaluate(
+        """() => { const { data } = document.getElementById("chart-budgets-1");
+            const { x, y } = data.find(trace => trace.name === "best possible (proven)");
+            return [[...x], [...y]]; }"""
+    )
+    assert np.interp(1.2 * 120.0, *line) == pytest.approx(23.4, abs=0.02)  # minutes: 23 min 24 s
     labels = page.locator("#chart-widths-1 .bartext").all_text_contents()
     assert {"16", "22", "47"} <= set(labels)
     cards = page.evaluate(READ)["cards"]

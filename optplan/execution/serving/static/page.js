@@ -162,7 +162,7 @@ function draw(found) {
   part("polyline", { points: shown.map(([b, s]) => `${x(b)},${y(s)}`).join(" "), class: "line" });
   part("text", { x: 90, y: 240 }).textContent = `${number(line.budgets[0])} ${found.unit}`;
   part("text", { x: 580, y: 240, "text-anchor": "end" }).textContent = `${number(line.most)} ${found.unit}`;
-  part("text", { x: 0, y: 14 }).textContent = duration(high);
+  part("text", { x: 0, y: 17 }).textContent = duration(high);
   part("text", { x: 0, y: 216 }).textContent = duration(low);
   if (found.budget <= line.most) {
     part("line", { x1: x(found.budget), x2: x(found.budget), y1: 20, y2: 220, class: "present" });
