@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from optplan.execution.clock import VirtualClock
@@ -46,13 +46,14 @@ Expander = Callable[[Mapping[str, int]], None]
 
 @dataclass(frozen=True)
 class StreamTerms:
-    """What holds for a whole stream: rules, epochs by class, how long jobs are expected to go on, retries and grace.
+    """What holds for a whole stream: rules, epochs and weights by class, how long jobs are to go on, retries and grace.
 
     ``metric`` is whose curve is written down; without one it is the first number that a job shows.
     """
 
     rules: Rules
     epochs: Mapping[str, int]
+    weights: Mapping[str, float] = field(default_factory=dict)
     remaining: RemainingTimes | None = None
     retries: int = 2
     grace_s: float = 30.0
@@ -195,7 +196,7 @@ class StreamDriver(Loop[StreamState]):
         if self._terms.rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
             self._lagging.schedule(now_s + (SECOND_QUEUE_GPU_S - attained) / gpus, job.name)
         known = (job.name, job.job_class, job.iterations, job.place, job.row, job.arrived_s)
-        return ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left)
+        return ActiveJob(*known, attained, left, self._terms.weights.get(job.job_class, 1.0))
 
     def _place(self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[Record], None]) -> None:
         """Stop a job that is to be elsewhere; start one that is nowhere, as soon as its GPUs are free."""

@@ -174,6 +174,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         terms = StreamTerms(
             rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
             epochs={unit.id: unit.epochs for unit in self.plan.units},
+            weights={unit.id: unit.weight for unit in self.plan.units},
             remaining=self.state.remaining,
             retries=options.retries,
             grace_s=options.grace_s,
