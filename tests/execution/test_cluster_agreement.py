@@ -1,26 +1,40 @@
-"""The virtual-clock executor and the cluster simulator agree event for event on what both can run.
+"""The virtual clock and the cluster simulator agree event for event on what both can run.
 
-Both can run a search whose trials hold other numbers of GPUs in each stage: for the simulator, stages are epochs, and
-a trial is a job with as many epochs as stages in which it took part.
+Streams of jobs are one: both serve them by a plan, on rented nodes or on so many GPUs in an order of the queue. Both can
+run a search whose trials hold other numbers of GPUs in each stage, too: for the simulator, stages are epochs, and a
+trial is a job with as many epochs as stages in which it took part.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optplan.contracts import Status
 from optplan.contracts.plan import Plan
+from optplan.execution.online.jobs import Order
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
+from optplan.execution.streams.arrivals import StreamJob
+from optplan.execution.streams.running import run_stream
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.lab.cluster.jobs import Job, Sight, TabledApplication
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight, TabledApplication
+from optplan.lab.cluster.policies.boa import Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.cluster.traced_jobs import tabulate_class
+from optplan.lab.cluster.world import World
+from optplan.solving import solve
 
 #: Trials of each stage, GPUs of each of them, and seconds of an iteration on so many.
 TRIALS, WIDTHS = (4, 2, 1), (1, 2, 4)
@@ -102,3 +116,114 @@ def test_stages_of_a_search(
         assert one[3:] == pytest.approx(other[3:])
     assert outcome.span_s == pytest.approx(ran.time_s)
     assert outcome.node_gpu_hours / 2 * price == pytest.approx(ran.cost_usd)
+
+
+#: Seconds of two epochs of class a and three of b on one GPU, what they gain on 2 and 4, and pauses.
+EPOCHS_S = {"a": (100.0, 60.0), "b": (31.0, 7.0, 250.0)}
+WEIGHTS = {"a": 1.0, "b": 5.0}
+SPEEDUP = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.8, 2.9]}
+
+
+def _plan(widths: Mapping[str, list[int]], rescale_s: float) -> tuple[BoaInstance, BoaPlan]:
+    """Return the two classes, and the plan in which they hold some widths."""
+    classes = {
+        name: {
+            "arrival_rate_per_hour": 10.0,
+            "epoch_size_gpu_hours": [seconds / 3600.0 for seconds in epochs_s],
+            "speedup": {"gpu": SPEEDUP},
+            "rescale_s": rescale_s,
+            "weight": WEIGHTS[name],
+        }
+        for name, epochs_s in EPOCHS_S.items()
+    }
+    instance = BoaInstance.parse(
+        {
+            "name": "agreeing",
+            "formulation": "boa",
+            "problem": "rescaling",
+            "gpu_types": {"gpu": {"gpus_per_node": 4}},
+            "budget": "100gpu",
+            "classes": classes,
+        }
+    )
+    rows = BoaSolution(
+        branches={name: (Branch(widths=np.array(held, dtype=float)),) for name, held in widths.items()}
+    )
+    found = {"solution": rows, "objective": evaluate(instance, rows).objective, "status": Status.FEASIBLE}
+    return instance, build_plan(instance, solve(instance).replace(**found))
+
+
+def _stream(
+    plan: BoaPlan, truth: BoaInstance, arrivals: list[tuple[str, float]], **options: Any
+) -> dict[str, tuple[float, float]]:
+    """Return of each job when it was completed, and the GPU-seconds that it held."""
+    told: list[Any] = []
+    jobs = [StreamJob(name=f"j{number:02d}", job_class=name, at_s=at) for number, (name, at) in enumerate(arrivals)]
+    outcome = run_stream(plan, jobs, truth=truth, gpus_per_node={"gpu": 4}, listener=told.append, **options)
+    assert outcome.code == 0
+    wanted = {one.operation: one for one in told if isinstance(one, OperationWanted)}
+    ended_s, gpu_s = {}, Counter[str]()
+    for one in told:
+        if isinstance(one, OperationEnded):
+            began = wanted[one.operation]
+            ended_s[began.trial] = one.t
+            gpu_s[began.trial] += (one.t - began.t) * sum(began.place.values())
+    return {name: (at, gpu_s[name]) for name, at in ended_s.items()}
+
+
+def _simulate(
+    instance: BoaInstance, arrivals: list[tuple[str, float]], policy: SchedulingPolicy, nodes: int | None
+) -> dict[str, tuple[float, float]]:
+    """Return the same of the same jobs, simulated."""
+    truths = {name: tabulate_class(instance, name, "gpu") for name in instance.classes}
+    jobs = [Job(f"j{number:02d}", name, at, truths[name]) for number, (name, at) in enumerate(arrivals)]
+    outcome = replay(jobs, policy, gpus_per_node=4, nodes=nodes, world=World(loses_epoch=True))
+    return {job.name: (job.completed_s or math.nan, job.gpu_s) for job in outcome.jobs}
+
+
+widths = st.sampled_from([1, 2, 4])
+arrivals = st.lists(
+    st.tuples(st.sampled_from("ab"), st.floats(0.0, 900.0) | st.integers(0, 9).map(lambda n: 100.0 * n)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=60)
+@given(
+    held=st.fixed_dictionaries({name: st.lists(widths, min_size=len(e), max_size=len(e)) for name, e in EPOCHS_S.items()}),
+    jobs=arrivals,
+    rescale_s=st.sampled_from([0.0, 13.0]),
+)
+def test_a_stream_on_rented_nodes(
+    held: dict[str, list[int]], jobs: list[tuple[str, float]], rescale_s: float
+) -> None:
+    """Whatever widths a plan has by epoch, jobs hold them at once: they end at the same times, and hold as much."""
+    instance, plan = _plan(held, rescale_s)
+    jobs = sorted(jobs, key=lambda job: job[1])
+    simulated = _simulate(instance, jobs, follow_plan(plan), None)
+    streamed = _stream(plan, instance, jobs)
+    assert streamed.keys() == simulated.keys()
+    for name, one in streamed.items():
+        assert one == pytest.approx(simulated[name], rel=1e-9)
+
+
+@settings(max_examples=100)
+@given(
+    held=st.fixed_dictionaries({"a": widths, "b": widths}),
+    jobs=arrivals,
+    rescale_s=st.sampled_from([0.0, 13.0]),
+    nodes=st.integers(1, 3),
+    order=st.sampled_from(list(Order)),
+)
+def test_a_stream_on_so_many_gpus(
+    held: dict[str, int], jobs: list[tuple[str, float]], rescale_s: float, nodes: int, order: Order
+) -> None:
+    """Jobs queue in each order, and are stopped for others: what they did of an epoch is lost in both."""
+    instance, plan = _plan({name: [gpus] * len(EPOCHS_S[name]) for name, gpus in held.items()}, rescale_s)
+    jobs = sorted(jobs, key=lambda job: job[1])
+    simulated = _simulate(instance, jobs, Scheduled(plan, order), nodes)
+    streamed = _stream(plan, instance, jobs, most_gpus=4 * nodes, order=order)
+    assert streamed.keys() == simulated.keys()
+    for name, one in streamed.items():
+        assert one == pytest.approx(simulated[name], rel=1e-9)

@@ -205,7 +205,15 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order)
         learner, journal = self._make_learner(), self.journal
         return StreamDriver(
-            self.state, self._jobs, rules, options, executor, learner=learner, journal=journal, listener=listener
+            self.state,
+            self._jobs,
+            rules,
+            options,
+            executor,
+            weights={unit.id: unit.weight for unit in self.plan.units},
+            learner=learner,
+            journal=journal,
+            listener=listener,
         )
 
     def _make_learner(self) -> Learner | None:

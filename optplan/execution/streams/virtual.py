@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from optplan.execution.online.estimates import interpolate
+from optplan.execution.progress import Course, Progress
 from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation
 from optplan.execution.records import NodeChanged, OperationEnded, Progressed
 from optplan.execution.state import Phase
@@ -24,9 +25,11 @@ class VirtualStreamExecutor(ClockExecutor):
         super().__init__(now_s)
         self._truth = truth
         self._types: dict[str, str] = {}
-        # By operation: it, epochs done, the ticket of what comes next, and when its present epoch begins and ends.
-        self._running: dict[str, tuple[Operation, int, int, float, float]] = {}
+        # By operation: it, how it gets on, and the ticket of what comes next.
+        self._running: dict[str, tuple[Operation, Progress, int]] = {}
         self._stopping: set[str] = set()
+        # By class, type and GPUs: what the epochs take.
+        self._courses: dict[tuple[str, str, int], Course] = {}
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Ask for nodes, which are paid from then on."""
@@ -45,53 +48,61 @@ class VirtualStreamExecutor(ClockExecutor):
         What an earlier driver had asked for has gone on since.
         """
         if operation.id not in self._running:
-            self._go_on(operation, operation.from_iterations, operation.wanted_s + self._pause_s(operation))
+            wanted_s = operation.wanted_s
+            job = Progress(epochs_done=operation.from_iterations, settled_s=wanted_s)
+            job.hold(operation.workers, self._find_course(operation), wanted_s + self._pause_s(operation))
+            self._go_on(operation, job)
 
     def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
         """Stop an operation; what it has done of its present epoch is lost."""
         if operation in self._running and operation not in self._stopping:
-            held, done, ticket, began_s, _ = self._running[operation]
+            held, job, ticket = self._running[operation]
             self._clock.cancel(ticket)
             self._stopping.add(operation)
-            now_s = self._clock.now
-            self._running[operation] = held, done, self._clock.schedule(now_s, operation), began_s, now_s
+            self._running[operation] = held, job, self._clock.schedule(self._clock.now, operation)
 
     def _happen(self, what: str) -> list[Event]:
         """End an epoch, and with it perhaps the operation."""
         name = what
-        operation, done, _, began_s, now_s = self._running.pop(name)
+        operation, job, _ = self._running.pop(name)
         events = list[Event]()
-        if name not in self._stopping:
-            done += 1
-            events.append(Progressed(now_s, name, done, {}, now_s - began_s))
-            if done < (operation.to_iterations or done):
-                self._go_on(operation, done, now_s)
+        if name in self._stopping:
+            self._stopping.discard(name)
+            now_s = self._clock.now
+            job.settle(now_s)
+        else:
+            began_s, now_s = job.trains_from_s, job.ends_s
+            job.settle(now_s)
+            job.finish()
+            events.append(Progressed(now_s, name, job.epochs_done, {}, now_s - began_s))
+            if job.epochs_done < (operation.to_iterations or job.epochs_done):
+                self._go_on(operation, job)
                 return events
-        self._stopping.discard(name)
-        busy_s, steps = now_s - operation.wanted_s, done - operation.from_iterations
-        complete, timings = done == operation.to_iterations, dict[str, float]()
+        complete, timings = job.epochs_done == operation.to_iterations, dict[str, float]()
         if complete:
-            start_s = self._pause_s(operation)
-            timings = {"start_s": start_s, "steps": float(steps), "step_s": (busy_s - start_s) / steps}
-        return [*events, OperationEnded(now_s, name, done, {}, None, busy_s, complete, timings)]
+            steps = job.epochs_done - operation.from_iterations
+            timings = {"start_s": job.paused_s, "steps": float(steps), "step_s": job.trained_s / steps}
+        return [*events, OperationEnded(now_s, name, job.epochs_done, {}, None, job.held_s, complete, timings)]
 
     def _pause_s(self, operation: Operation) -> float:
         """Return what the process of a job takes to start on the GPUs that it holds."""
         return self._truth.classes[operation.segment].rescale_s_of(self._types[next(iter(operation.place))])
 
-    def _go_on(self, operation: Operation, done: int, begins_s: float) -> None:
-        ends_s = begins_s + self._time_epoch(operation, done)
-        ticket = self._clock.schedule(ends_s, operation.id)
-        self._running[operation.id] = operation, done, ticket, begins_s, ends_s
+    def _go_on(self, operation: Operation, job: Progress) -> None:
+        job.target = job.epochs_done + 1
+        self._running[operation.id] = operation, job, self._clock.schedule(job.ends_s, operation.id)
 
-    def _time_epoch(self, operation: Operation, epoch: int) -> float:
-        known = self._truth.classes[operation.segment]
-        sizes_h = np.asarray(known.epoch_size_gpu_hours)
-        curve = known.speedup[self._types[next(iter(operation.place))]]
-        widths = curve.known_widths()
-        if widths is None or operation.workers in widths:
-            rows = curve.at(np.array([operation.workers]))[:, 0]
-            speed = float(rows[min(epoch, rows.size - 1)])
-        else:
-            speed = float(interpolate(curve, np.array([operation.workers]))[0])
-        return float(sizes_h[min(epoch, sizes_h.size - 1)]) * SECONDS_PER_HOUR / speed
+    def _find_course(self, operation: Operation) -> Course:
+        """Return what the epochs of a job take on what it holds; after the last that is known all are as that one."""
+        key = operation.segment, self._types[next(iter(operation.place))], operation.workers
+        epochs = max(operation.to_iterations or 0, operation.from_iterations + 1)
+        if key not in self._courses or len(self._courses[key].each) < epochs:
+            known, (_, gpu_type, gpus) = self._truth.classes[operation.segment], key
+            curve = known.speedup[gpu_type]
+            widths = curve.known_widths()
+            is_known = widths is None or gpus in widths
+            speeds = curve.at(np.array([gpus]))[:, 0] if is_known else interpolate(curve, np.array([gpus]))
+            hours = known.epoch_size_gpu_hours / speeds
+            hours = np.append(hours, np.full(max(0, epochs - hours.size), hours[-1]))
+            self._courses[key] = Course.of((hours * SECONDS_PER_HOUR).tolist())
+        return self._courses[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from optplan.errors import DataError, UsageError
+from optplan.execution.progress import Progress
 from optplan.schema import FloatArray
 
 #: GPUs on each node that a job uses, descending: 6 GPUs on nodes of 4 are ``(4, 2)`` where they are together.
@@ -95,12 +96,12 @@ class TabledApplication(Application):
 
 
 @dataclass(eq=False, slots=True)
-class Job:
+class Job(Progress):
     """A job, and where it stands."""
 
-    # Epochs take ``size`` times what is true of its application; ``left`` is the share of the present one still to be
-    # done. It goes on at ``goes_on_s`` after its present pause. GPU-seconds and seconds are settled at ``settled_s``;
-    # ``work_gpu_s`` is what it has done on the fewest GPUs on which it runs. ``rescales`` do not count its first start.
+    # Epochs take ``size`` times what is true of its application. ``work_gpu_s`` is what it has done on the fewest GPUs
+    # on which it runs. ``rescales`` do not count its first start. ``number`` is its place in the order of arrival,
+    # ``ticket`` its next event. It waits, or waited for what it holds, since ``waits_since_s``.
 
     name: str
     application: str
@@ -110,18 +111,13 @@ class Job:
     agent: Learner | None = field(default=None, repr=False)
     size: float = 1.0
     weight: float = 1.0
-    epochs_done: int = 0
-    left: float = 1.0
-    gpus: int = 0
+    number: int = 0
+    ticket: int | None = None
     places: Places = ()
-    goes_on_s: float = 0.0
+    waits_since_s: float = 0.0
+    holds_since_s: float = 0.0
     started_s: float | None = None
     completed_s: float | None = None
-    gpu_s: float = 0.0
-    held_s: float = 0.0
-    paused_s: float = 0.0
-    trained_s: float = 0.0
-    settled_s: float = 0.0
     work_gpu_s: float = 0.0
     rescales: int = 0
     interruptions: int = 0
@@ -136,10 +132,6 @@ class Job:
     def jct_s(self) -> float | None:
         """Seconds from its arrival to its completion; None where it was not completed."""
         return None if self.completed_s is None else self.completed_s - self.submitted_s
-
-    def attained_gpu_s(self, now_s: float) -> float:
-        """Return the GPU-seconds that it has held until now."""
-        return self.gpu_s + self.gpus * (now_s - self.settled_s)
 
 
 def check_jobs(jobs: Sequence[Job]) -> None:
@@ -172,8 +164,8 @@ Wish: TypeAlias = int | Places
 class Sight:
     """What a policy sees: jobs in the order of arrival, and which of them changed since it was last asked."""
 
-    # ``gpus`` is infinite where nodes are rented as needed. ``look`` returns how many epochs a job that holds GPUs has
-    # done by now, and when it ends the next: what a job says of itself is as of when it was last heard of.
+    # ``gpus`` is infinite where nodes are rented as needed. What a job says of itself is as of when it was last heard
+    # of, unless it is asked to ``look``.
 
     now_s: float
     jobs: Mapping[Job, None]
@@ -183,7 +175,6 @@ class Sight:
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
     starting: frozenset[int] = frozenset()
-    look: Callable[[Job], tuple[int, float]] = lambda job: (job.epochs_done, math.inf)
 
     def require_fixed(self, policy: str, does: str) -> int:
         """Return the GPUs of a cluster of fixed size."""

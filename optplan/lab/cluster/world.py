@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from optplan.errors import DataError
 from optplan.execution.clock import VirtualClock
 from optplan.instances.spot_traces import SpotTrace, read_spot_trace
-from optplan.lab.cluster.jobs import Places
+from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.nodes import Nodes
 from optplan.schema import FloatArray, FrozenModel
 from optplan.units import SECONDS_PER_HOUR
@@ -40,7 +40,9 @@ class World(FrozenModel):
     """What makes a cluster less than ideal: nodes that are paid longer or taken away, jobs that slow others down."""
 
     # A node is paid for ``reclaim_s`` after its return (BOA, appendix D), and there again after ``warm_start_s`` (5.4).
-    # Lost nodes are replaced at once; of a trace in which n of m VMs were lost, each is with probability n / m.
+    # Lost nodes are replaced at once; of a trace in which n of m VMs were lost, each is with probability n / m. Where a
+    # job ``loses_epoch``, it begins one anew in which it was stopped, as processes do that store what they have done
+    # between epochs.
 
     reclaim_s: _Seconds = 0.0
     warm_start_s: _Seconds | None = None
@@ -57,10 +59,6 @@ class World(FrozenModel):
         if self.warm_start_s is not None and not self.reclaim_s:
             problem = f"got {self.warm_start_s:g}, and no node that was given back is there to be rented again"
             raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s; --reclaim), or leave it out")
-        if self.loses_epoch and not self.takes_nodes:
-            problem = "got true, and no node is ever taken away"
-            fix = "say how often (interruptions_per_node_hour or spot_trace; --interruptions), or leave it out"
-            raise DataError("loses_epoch", problem, fix)
         return self
 
     @property
@@ -87,7 +85,7 @@ _FIRST_NODE = -3
 class NodeLosses:
     """When nodes are taken away: numbers of -2 and below on the clock of a replay."""
 
-    def __init__(self, world: World, seed: int, clock: VirtualClock[int], nodes: Nodes) -> None:
+    def __init__(self, world: World, seed: int, clock: VirtualClock[Job | int], nodes: Nodes) -> None:
         self._clock, self._nodes = clock, nodes
         self._stream = np.random.default_rng([seed, 1])
         self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
@@ -150,33 +148,33 @@ class Interference:
     """Who is slowed down: a job on several nodes loses a share of its speed while another such is on one of them."""
 
     def __init__(self, loss: float) -> None:
-        self.stretch = 1.0 / (1.0 - loss)
-        self._jobs_on: defaultdict[int, set[int]] = defaultdict(set)
-        self._places: dict[int, Places] = {}
-        self.slowed: set[int] = set()
+        self._stretch = 1.0 / (1.0 - loss)
+        self._jobs_on: defaultdict[int, dict[Job, None]] = defaultdict(dict)
+        self._slowed: dict[Job, bool] = {}
 
-    def join(self, job: int, places: Places) -> list[int]:
+    def join(self, job: Job, places: Places) -> list[Job]:
         """Let a job be on its nodes; return those to :meth:`turn` once what they did so far is accounted for."""
-        if self.stretch == 1.0 or len(places) < 2:
+        if self._stretch == 1.0 or len(places) < 2:
             return []
-        self._places[job] = places
+        self._slowed[job] = False
         for node, _ in places:
-            self._jobs_on[node].add(job)
+            self._jobs_on[node][job] = None
         return self._list_changes(places)
 
-    def leave(self, job: int) -> list[int]:
+    def leave(self, job: Job) -> list[Job]:
         """Let a job be nowhere; returns the same."""
-        places = self._places.pop(job, ())
-        self.slowed.discard(job)
-        for node, _ in places:
-            self._jobs_on[node].discard(job)
-        return self._list_changes(places)
+        if self._slowed.pop(job, None) is None:
+            return []
+        for node, _ in job.places:
+            del self._jobs_on[node][job]
+        return self._list_changes(job.places)
 
-    def turn(self, job: int) -> None:
-        """Slow a job down, or no longer."""
-        self.slowed ^= {job}
+    def turn(self, job: Job) -> float:
+        """Slow a job down, or no longer; return how much longer its epochs take from now on."""
+        self._slowed[job] = not self._slowed[job]
+        return self._stretch if self._slowed[job] else 1.0
 
-    def _list_changes(self, places: Places) -> list[int]:
-        there = sorted(set().union(*(self._jobs_on[node] for node, _ in places)))
-        beside = {job for job in there if any(len(self._jobs_on[node]) > 1 for node, _ in self._places[job])}
-        return [job for job in there if (job in beside) is not (job in self.slowed)]
+    def _list_changes(self, places: Places) -> list[Job]:
+        there = {job for node, _ in places for job in self._jobs_on[node]}
+        beside = {job for job in there if any(len(self._jobs_on[node]) > 1 for node, _ in job.places)}
+        return sorted((job for job in there if (job in beside) is not self._slowed[job]), key=lambda job: job.number)

@@ -189,7 +189,7 @@ class Scheduled:
         """Tell the allocator of jobs that have become more urgent, by epochs of which nobody told."""
         for job, ends_s in self._ends_s.items():
             if ends_s <= sight.now_s and job in sight.jobs:
-                epochs_done, self._ends_s[job] = sight.look(job)
+                epochs_done, self._ends_s[job] = job.look(sight.now_s)
                 row = self._rows.row_of(job.name, job.application, self._table)
                 if not allocator.advance(
                     job.name, epochs_done, self._remaining.left_s(job.application, epochs_done, row)
@@ -219,7 +219,7 @@ class Scheduled:
     def _describe(self, job: Job, sight: Sight) -> ActiveJob:
         row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(sight.now_s)
         self._list_runnable(job)
-        epochs_done, ends_s = sight.look(job) if job.gpus else (job.epochs_done, math.inf)
+        epochs_done, ends_s = job.look(sight.now_s) if job.gpus else (job.epochs_done, math.inf)
         if job.gpus:
             self._holding[job] = self._order is Order.LEAST_ATTAINED and attained_gpu_s < SECOND_QUEUE_GPU_S
             if self._order is Order.WEIGHTED_SHORTEST:

@@ -102,7 +102,7 @@ class PriceThatFits:
         if table is None:
             return job.truth.num_epochs
         ends_h, done = table.ends_h[table.place[job.gpus]], job.epochs_done
-        left_h = (self._next_s - max(job.settled_s, job.goes_on_s)) / SECONDS_PER_HOUR / job.size
+        left_h = (self._next_s - job.trains_from_s) / SECONDS_PER_HOUR / job.size
         return max(bisect_left(ends_h, ends_h[done] + left_h), done + 1)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
@@ -127,7 +127,7 @@ class PriceThatFits:
             return math.inf, np.ones(_PRICES, dtype=np.int64)
         epoch, done = job.epochs_done, 1.0 - job.left
         if job.gpus:
-            epoch, ends_s = sight.look(job)
+            epoch, ends_s = job.look(sight.now_s)
             ends_h = table.ends_h[table.place[job.gpus]]
             left_h = (ends_s - max(sight.now_s, job.goes_on_s)) / SECONDS_PER_HOUR
             done = 1.0 - left_h / (ends_h[epoch + 1] - ends_h[epoch]) / job.size if job.size else 1.0

@@ -1,0 +1,122 @@
+"""How jobs get on, on a clock that jumps: pauses, epochs, what they held and how long they trained.
+
+It is stated here once. Streams on the virtual clock and the simulated cluster say what jobs hold, and ask this when
+their epochs end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+#: What rounding may leave of a time, relative to it.
+_ROUNDING = 1e-12
+
+
+class Course(NamedTuple):
+    """What each epoch takes (E,), and what all before it do (E + 1,): seconds, or GPU-seconds."""
+
+    each: list[float]
+    until: list[float]
+
+    @classmethod
+    def of(cls, each: Iterable[float]) -> Course:
+        """Add up."""
+        listed = list(each)
+        return cls(listed, list(accumulate(listed, initial=0.0)))
+
+    def at(self, epoch: int, left: float) -> float:
+        """Return what has been done when so much of an epoch is left."""
+        return self.until[epoch + 1] - left * self.each[epoch]
+
+
+_NOTHING = Course([], [])
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Progress:
+    """Where a job stands, and what it has held, as of ``settled_s``."""
+
+    # Epochs take ``stretch`` times what the course says that belongs to what it holds; ``left`` is the share of the
+    # present one still to be done. After its present pause it goes on at ``goes_on_s``, up to ``target`` epochs in all.
+
+    epochs_done: int = 0
+    left: float = 1.0
+    gpus: int = 0
+    goes_on_s: float = 0.0
+    settled_s: float = 0.0
+    course: Course = _NOTHING
+    stretch: float = 1.0
+    target: int = 0
+    gpu_s: float = 0.0
+    held_s: float = 0.0
+    paused_s: float = 0.0
+    trained_s: float = 0.0
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds of its present epoch on what it holds."""
+        return self.course.each[self.epochs_done] * self.stretch
+
+    @property
+    def trains_from_s(self) -> float:
+        """From when on it trains, and has not been settled."""
+        return max(self.settled_s, self.goes_on_s)
+
+    @property
+    def ends_s(self) -> float:
+        """When it will have done its target, should it keep what it holds."""
+        until = self.course.until
+        rest_s = (until[self.target] - until[self.epochs_done + 1]) * self.stretch
+        return self.trains_from_s + (self.left * self.epoch_s + rest_s)
+
+    def hold(self, gpus: int, course: Course, goes_on_s: float) -> None:
+        """Let a settled job hold GPUs from now on, on which epochs take what a course says."""
+        self.gpus, self.course, self.goes_on_s = gpus, course, goes_on_s
+
+    def settle(self, now_s: float) -> None:
+        """Account for the time until now; it ends no more epochs than up to its target."""
+        if self.gpus:
+            since_s, from_s = self.settled_s, min(self.trains_from_s, now_s)
+            self.gpu_s += self.gpus * (now_s - since_s)
+            self.held_s += now_s - since_s
+            self.paused_s += from_s - since_s
+            if from_s < now_s:
+                self._train(now_s - from_s)
+        self.settled_s = now_s
+
+    def finish(self) -> None:
+        """Let a job that was settled when it ends its target have done that, whatever rounding says."""
+        self.epochs_done, self.left = self.target, 1.0
+
+    def look(self, now_s: float) -> tuple[int, float]:
+        """Return how many epochs a job that holds GPUs has done by now, and when it ends the present one."""
+        begun_s = self.trains_from_s
+        epoch, left = self._find(max(now_s - begun_s, 0.0))
+        return epoch, max(now_s, begun_s) + left * self.course.each[epoch] * self.stretch
+
+    def attained_gpu_s(self, now_s: float) -> float:
+        """Return the GPU-seconds that it has held until now."""
+        return self.gpu_s + self.gpus * (now_s - self.settled_s)
+
+    def _train(self, seconds: float) -> None:
+        if self.target == self.epochs_done + 1:  # what comes most
+            epoch_s = self.epoch_s
+            done = min(seconds / epoch_s, self.left) if epoch_s else self.left
+            self.left -= done
+            self.trained_s += done * epoch_s
+            return
+        before = self.course.at(self.epochs_done, self.left)
+        self.epochs_done, self.left = self._find(seconds)
+        self.trained_s += (self.course.at(self.epochs_done, self.left) - before) * self.stretch
+
+    def _find(self, trained_s: float) -> tuple[int, float]:
+        """Return the epoch in which it is after so many seconds more, and what is left of that."""
+        each, until = self.course
+        last, end = self.target - 1, until[self.target]
+        at = min(self.course.at(self.epochs_done, self.left) + trained_s / self.stretch, end) if self.stretch else end
+        epoch = min(bisect_right(until, at * (1.0 + _ROUNDING), self.epochs_done + 1) - 1, last)
+        return epoch, min((until[epoch + 1] - at) / each[epoch], 1.0) if each[epoch] else 0.0
