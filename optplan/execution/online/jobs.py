@@ -88,6 +88,7 @@ class Rules:
     #: By type: the most GPUs at a time; types that are left out have no quota.
     quotas: Mapping[str, int] = field(default_factory=dict)
     order: Order = Order.FIRST_COME  #: Who comes first where quotas or ``most_gpus`` leave somebody waiting.
+    weights: Mapping[str, float] = field(default_factory=dict)  #: Of a class's jobs in that order; 1 where left out.
     #: By class: the widths on which its jobs can run at all, where not on any; what is left may be none of them.
     runnable: Mapping[str, Sequence[int]] = field(default_factory=dict)
 

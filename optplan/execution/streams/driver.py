@@ -70,13 +70,12 @@ class StreamDriver(Loop[StreamState]):
         options: StreamOptions,
         executor: Executor,
         *,
-        weights: Mapping[str, float] | None = None,
         learner: Learner | None = None,
         journal: Journal | None = None,
         listener: Listener | None = None,
     ) -> None:
         super().__init__(state, executor, options.grace_s, journal, listener, metric=options.metric or "")
-        self._rules, self._options, self._weights = rules, options, weights or {}  # weights by class
+        self._rules, self._options = rules, options
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner = learner
         self._rows = Rows()
@@ -194,7 +193,7 @@ class StreamDriver(Loop[StreamState]):
         if self._rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
             self._lagging.schedule(now_s + (SECOND_QUEUE_GPU_S - attained) / gpus, job.name)
         known = (job.name, job.job_class, job.iterations, job.place, job.row, job.arrived_s)
-        return ActiveJob(*known, attained, left, self._weights.get(job.job_class, 1.0))
+        return ActiveJob(*known, attained, left, self._rules.weights.get(job.job_class, 1.0))
 
     def _place(
         self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[told.Record], None]

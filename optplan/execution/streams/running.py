@@ -202,7 +202,8 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
     def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
         options = self.options
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
-        rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order)
+        weights = {unit.id: unit.weight for unit in self.plan.units}
+        rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
         learner, journal = self._make_learner(), self.journal
         return StreamDriver(
             self.state,
@@ -210,7 +211,6 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             rules,
             options,
             executor,
-            weights={unit.id: unit.weight for unit in self.plan.units},
             learner=learner,
             journal=journal,
             listener=listener,
