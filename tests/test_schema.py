@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pytest
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from optplan.errors import DataError
 from optplan.schema import ByName, FloatArray, FrozenModel, Numbers, WholeNumbers, require_positive
@@ -48,6 +48,14 @@ class Case(FrozenModel):
 
     parts: ByName[Annotated[Curve | Law, Field(discriminator="form")]]
     number: Annotated[int, Field(ge=1)] = 1
+
+
+class Sound(FrozenModel):
+    """A record of plain fields and a mapping."""
+
+    name: str
+    share: float
+    more: ByName[str]
 
 
 class Mood(StrEnum):
@@ -192,6 +200,19 @@ def test_replace_validates_and_refuses_unknown_fields() -> None:
         case.replace(number=0)
     with pytest.raises(DataError, match="numbre: no such field; did you mean 'number'"):
         case.replace(numbre=2)
+
+
+def test_a_sound_record_is_the_one_that_would_be_validated() -> None:
+    """Equal, with the same hash and data, through copies and pickles, and frozen."""
+    fields = {"mood": "calm"}
+    checked = Sound(name="a", share=0.5, more=fields)
+    sound = Sound.of_sound(name="a", share=0.5, more=checked.more)
+    for one in (sound, pickle.loads(pickle.dumps(sound)), copy.copy(sound), copy.deepcopy(sound), sound.replace()):
+        assert one == checked
+        assert one.to_json_data() == {"name": "a", "share": 0.5, "more": fields}
+        assert one.content_hash() == checked.content_hash()
+    with pytest.raises(ValidationError, match="frozen"):
+        sound.share = 1.0  # type: ignore[misc]
 
 
 def test_data_errors_survive_a_process_boundary() -> None:

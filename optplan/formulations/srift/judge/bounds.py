@@ -112,6 +112,7 @@ class Offers:
 ROUNDING = JUDGE_ROUNDING
 #: The quadrature: from so many deviations below the slowest VM's mean to so many above, in panels with so many nodes.
 _LOWEST, _HIGHEST, _PANEL, _NODES = -6.5, 8.0, 0.5, 8
+_AT, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)
 #: Deviations up to this share of the largest are left out: they would be too sharp for those nodes.
 _SHARP = 0.4
 #: Error of the quadrature in the largest deviation, with up to so many VMs (measured: 5e-8).
@@ -131,9 +132,8 @@ class StragglerFloor:
         sharp = [load.deviation_s <= _SHARP * largest for load in loads]
         lowest = 0.0 if sharp[-1] else _LOWEST
         ends = np.arange(lowest, _HIGHEST + _PANEL / 2.0, _PANEL)
-        at, weights = np.polynomial.legendre.leggauss(_NODES)
-        points = (ends[:-1, None] + _PANEL / 2.0 * (at + 1.0)).ravel()
-        self._weights = largest * _PANEL / 2.0 * np.tile(weights, ends.size - 1)
+        points = (ends[:-1, None] + _PANEL / 2.0 * (_AT + 1.0)).ravel()
+        self._weights = largest * _PANEL / 2.0 * np.tile(_WEIGHTS, ends.size - 1)
         self._floor_s = slowest.raw_s + lowest * largest - _ERROR * largest
         seconds = slowest.raw_s + largest * points
         #: (C, Q) Logarithm of the distribution of one VM at each node.

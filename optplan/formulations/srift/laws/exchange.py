@@ -10,6 +10,8 @@ compiler it runs as it stands, slower.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
+from itertools import accumulate
 
 import numpy as np
 
@@ -40,15 +42,17 @@ class Exchange:
         least_bytes_per_s: FloatArray | None = None,
     ) -> None:
         least = own_bytes_per_s if least_bytes_per_s is None else least_bytes_per_s
-        pairs, classes = np.unique(own_bytes_per_s + 1j * least, return_inverse=True)
-        sizes = np.bincount(classes)
-        self.transfers, self.classes, self.capacity = len(ready), len(pairs), float(capacity_bytes_per_s)
+        pairs = list(zip(own_bytes_per_s.tolist(), least.tolist(), strict=True))
+        different = sorted(set(pairs))
+        kinds = {pair: number for number, pair in enumerate(different)}
+        classes = [kinds[pair] for pair in pairs]
+        self.transfers, self.classes, self.capacity = len(ready), len(different), float(capacity_bytes_per_s)
         self.ready, self.volume = array("d", ready.tolist()), array("d", volumes_bytes.tolist())
-        self.own, self.least = array("d", pairs.real.tolist()), array("d", pairs.imag.tolist())
-        self.kind = array("i", classes.tolist())
+        self.own, self.least = (array("d", [pair[of] for pair in different]) for of in (0, 1))
+        self.kind = array("i", classes)
         #: By class: where its transfers begin, the first active one and how many, the bytes that each of them has moved
         #: since the class went live, and their pace; by place, at which count a transfer ends, and which it is.
-        self.begin = array("i", [0, *np.cumsum(sizes).tolist()])
+        self.begin = array("i", [0, *accumulate(map(Counter(classes).__getitem__, range(len(different))))])
         self.head, self.number, self.live = (array("i", [0]) * self.classes for _ in range(3))
         self.moved, self.pace = (array("d", [0.0]) * self.classes for _ in range(2))
         self.target, self.ends = (array("d", [0.0]) * self.transfers for _ in range(2))
