@@ -137,10 +137,11 @@ def name_panel(figure: Figure, name: str) -> None:
     figure.update_layout(showlegend=False, title=title)
 
 
-def scale_by_doubling(lowest: float, highest: float) -> dict[str, Any]:
-    """Return settings of an axis on which each mark is twice, or four times, the one before."""
+def scale_by_doubling(lowest: float, highest: float, *, is_whole: bool = True) -> dict[str, Any]:
+    """Return settings of an axis with marks at doublings, or every other; in quarters of near ends, if not whole."""
     powers = range(math.floor(math.log2(lowest)), math.ceil(math.log2(highest)) + 1)
-    ticks = [2.0**power for power in powers][:: 2 if len(powers) > 6 else 1]
+    parts = (1.0, 1.25, 1.5, 1.75) if highest < 2.0 * lowest and not is_whole else (1.0,)
+    ticks = [part * 2.0**power for power in powers for part in parts][:: 2 if len(powers) > 6 else 1]
     ends = [math.log10(lowest) - 0.12, math.log10(highest) + 0.12]
     return {"type": "log", "range": ends, "tickvals": ticks, "ticktext": [f"{tick:,.4g}" for tick in ticks]}
 

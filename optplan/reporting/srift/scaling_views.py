@@ -89,7 +89,7 @@ def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint]
         own = study.points_of(name)
         _add_line(figure, name, colors[name], [(point.vms, measure(point)) for point in own], map(_describe, own))
     every = [measure(point) for point in study.points]
-    figure.update_yaxes(title_text=what, **scale_by_doubling(min(every), max(every)))
+    figure.update_yaxes(title_text=what, **scale_by_doubling(min(every), max(every), is_whole=False))
     return figure
 
 
