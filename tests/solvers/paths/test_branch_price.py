@@ -205,7 +205,7 @@ def test_searches_near_a_plan_find_the_best_that_shares_paths_with_it() -> None:
         assert searched.value == pytest.approx(values[:, :, worst[2]].min(), rel=1e-6)
         for _ in range(20):
             searched._search_near(plan if searched.plan is None else searched.plan)
-        assert next(searched._choices, None) is None
+        assert searched._near.take(searched.value) is None
         found = plan if searched.plan is None else searched.plan
         held = [int((paths[g] == found[g, : paths[g].shape[1]]).all(axis=1).argmax()) for g in range(3)]
         shared = min(values[:, :, held[2]].min(), values[:, held[1]].min(), values[held[0]].min())
