@@ -95,9 +95,9 @@ class Tuning:
     pool_growth: float = 1.02
     choice_steps: int = 30_000
     choice_paths: int = 300
-    #: Parts of each search near the incumbent, and their share beside the others.
-    parts_near: int = 150
-    share_near: float = 0.25
+    #: Parts of the first searches near the incumbent, and the share of all such searches beside the other parts.
+    parts_near: int = 20
+    share_near: float = 0.4
     #: Passes between two looks at the clock.
     passes_between_looks: int = 4
     #: Rounds of closing nodes by their reduced costs, and the share of open nodes that makes another one worth while.

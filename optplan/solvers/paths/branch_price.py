@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, combinations, islice
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +26,10 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.run_problem import Gains, RunProblem, Split
+from optplan.solvers.paths.incumbents import Neighbourhoods, choose_columns
+from optplan.solvers.paths.run_problem import Gains, Part, RunProblem, Split
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
-
-
-@dataclass(eq=False)
-class Part:
-    """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it."""
-
-    #: No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have 0
-    #: for the value: then they prove that there is none.
-    bound: float
-    weights: FloatArray
-    #: Weights (1 + L,) by which nodes were closed, in turn.
-    fixes: list[FloatArray] = field(default_factory=list)
-    #: What one side holds, and the other does not.
-    split: Split | None = None
-    #: The two sides, that of the split first.
-    sides: tuple[Part, Part] | None = None
 
 
 @dataclass(eq=False)
@@ -99,12 +84,7 @@ class BranchAndPrice:
         #: Paths that were known when a choice was looked for last.
         self._combined = 0
         self._gains = Gains(problem.starts)
-        #: The choices of graphs to search near the incumbent, the incumbent that they are near, and parts of it so far.
-        self._choices: Iterator[tuple[int, ...]] = iter(())
-        self._near, self._parts_near = math.inf, 0
-        #: Those that were cut short, and after how many parts searches are.
-        self._cut_short: list[tuple[int, ...]] = []
-        self._most_near = TUNING.parts_near
+        self._near = Neighbourhoods(self.graphs.num_graphs)
         #: The weights by which the graphs were priced last under these masks, and their bound.
         self._weighed: tuple[FloatArray, float] | None = None
 
@@ -147,7 +127,7 @@ class BranchAndPrice:
                 if self.master.count >= self._combined * TUNING.pool_growth:
                     self._combined = self.master.count
                     self._combine()
-                if self.plan is not None and self._parts_near < TUNING.share_near * self.branches - TUNING.parts_near:
+                if self.plan is not None and self._near.parts < TUNING.share_near * self.branches - TUNING.parts_near:
                     self._search_near(self.plan)
                 if self.branches % TUNING.parts_between_reports == 1 and self.report is not None:
                     self.report(self)
@@ -296,45 +276,14 @@ class BranchAndPrice:
 
     def _combine(self) -> None:
         """Look for an incumbent among the paths known."""
-        master, known = self.master, slice(self.master.count)
-        value, entries = np.asarray(master.value)[known], np.asarray(master.entries)[known]
-        owner = np.asarray(master.owner)[known]
-        weights = self.root.weights[1:] * self.limits / master.unit
-        reduced = value + entries @ weights
-        graphs = master.num_graphs
-        lists = [_find_least(reduced, np.flatnonzero(owner == g), TUNING.choice_paths) for g in range(graphs)]
-        if not all(each.size for each in lists):
-            return
-        order_of = sorted(range(graphs), key=lambda g: (lists[g].size, g))
-        lists = [lists[g] for g in order_of]
-        starts = np.concatenate([[0], np.cumsum([each.size for each in lists])]).astype(np.intp)
-        order = np.concatenate(lists)
-        least = np.array([[reduced[each].min(), *entries[each].min(axis=0)] for each in lists])
-        rest = np.zeros((graphs + 1, 1 + self.limits.size))
-        rest[:-1] = least[::-1].cumsum(axis=0)[::-1]
-        chosen = np.empty(graphs, dtype=np.intp)
-        ceiling = self.value / master.unit
-        best = master.combine(
-            starts, order, reduced[order], rest, ceiling, float(weights.sum()), TUNING.choice_steps, chosen
-        )
-        if best < ceiling:
-            self._offer(chosen[np.argsort(order_of)])
+        unit = self.master.unit
+        chosen = choose_columns(self.master, self.root.weights[1:] * self.limits / unit, self.value / unit)
+        if chosen is not None:
+            self._offer(chosen)
 
     def _search_near(self, plan: NodeArray) -> None:
-        """Look for a better plan that has an incumbent's paths but for the next choice of graphs, smaller ones first.
-
-        Large neighbourhood search, by a branch and price of its own: Danna, Rothberg and Le Pape, "Exploring relaxation
-        induced neighborhoods to improve MIP solutions", Mathematical Programming 102, 2005.
-        """
-        if self._near > self.value:
-            sizes = range(2, len(plan))
-            self._most_near, self._cut_short = TUNING.parts_near, []
-            self._near, self._choices = self.value, chain(*(combinations(range(len(plan)), size) for size in sizes))
-        free = next(self._choices, None)
-        if free is None and self._cut_short:
-            self._most_near *= 2
-            self._choices, self._cut_short = iter(self._cut_short), []
-            free = next(self._choices)
+        """Look for a better plan by a branch and price of its own in which few graphs may leave a plan's paths."""
+        free = self._near.take(self.value)
         if free is None:
             return
         self.mask[:] = self._given
@@ -343,10 +292,10 @@ class BranchAndPrice:
                 self.problem.cut((g, j, int(path[j]), int(path[j]) + 1), within=True)
         search = BranchAndPrice(self.problem, self.master.unit, self.gap, self.effort, self.value)
         try:
-            search.run(self._most_near)
+            search.run(self._near.most_parts)
         except OutOfEffortError:  # where it was time that ran out, the next pass says so
-            self._cut_short.append(free)
-        self._parts_near += 1 + search.branches
+            self._near.note_cut_short(free)
+        self._near.parts += 1 + search.branches
         if search.plan is not None:
             self.value, self.plan = search.value, search.plan
 
@@ -438,15 +387,6 @@ class BranchAndPrice:
         master.load(basis)
         self._generate(1.0, self.cutoff)
         return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
-
-
-def _find_least(numbers: FloatArray, places: IntArray, count: int) -> IntArray:
-    """Return the places of the least numbers, in order; of equal ones the first."""
-    own = numbers[places]
-    if own.size > count:  # to sort all of many takes longer than to find where the least end
-        near = own <= np.partition(own, count)[count]
-        places, own = places[near], own[near]
-    return places[np.argsort(own, kind="stable")[:count]]
 
 
 def _round(weights: FloatArray, digits: int) -> FloatArray:

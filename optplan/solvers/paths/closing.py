@@ -15,11 +15,11 @@ import numpy as np
 
 from optplan.solvers.limits import ROUNDING, is_within, most_within
 from optplan.solvers.paths import TUNING
-from optplan.solvers.paths.branch_price import BranchAndPrice, Part
+from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.choices import MergeTarget, choose_paths, find_nearest, merge_path_sets
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets
 from optplan.solvers.paths.linked_dual import LinkedBound, LinkedShortfall, maximise_bound
-from optplan.solvers.paths.run_problem import RunProblem
+from optplan.solvers.paths.run_problem import Part, RunProblem
 from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError, relative_gap
 from optplan.solvers.paths.switching import LinkedGraphs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,22 @@ from optplan.solvers.paths.runs import RunGraphs
 
 #: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
 Split = tuple[int, int, int, int]
+
+
+@dataclass(eq=False)
+class Part:
+    """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it."""
+
+    #: No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have 0
+    #: for the value: then they prove that there is none.
+    bound: float
+    weights: FloatArray
+    #: Weights (1 + L,) by which nodes were closed, in turn.
+    fixes: list[FloatArray] = field(default_factory=list)
+    #: What one side holds, and the other does not.
+    split: Split | None = None
+    #: The two sides, that of the split first.
+    sides: tuple[Part, Part] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import pytest
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.judge import loops
 from optplan.solvers.layered_graphs import path_totals
-from optplan.solvers.paths import branch_price, run_problem, runs, simplex
+from optplan.solvers.paths import TUNING, branch_price, incumbents, run_problem, runs, simplex
 from optplan.solvers.paths.search import Effort
 
 Maker = Callable[..., tuple[PathCosts, ...]]
@@ -205,13 +205,31 @@ def test_searches_near_a_plan_find_the_best_that_shares_paths_with_it() -> None:
         assert searched.value == pytest.approx(values[:, :, worst[2]].min(), rel=1e-6)
         for _ in range(20):
             searched._search_near(plan if searched.plan is None else searched.plan)
-        assert next(searched._choices, None) is None
+        assert searched._near.take(searched.value) is None
         found = plan if searched.plan is None else searched.plan
         held = [int((paths[g] == found[g, : paths[g].shape[1]]).all(axis=1).argmax()) for g in range(3)]
         shared = min(values[:, :, held[2]].min(), values[:, held[1]].min(), values[held[0]].min())
         assert searched.value == pytest.approx(shared, rel=1e-6)
         seen += values[worst] > shared
     assert seen >= 5
+
+
+def test_neighbourhoods_grow_once_all_were_cut_short() -> None:
+    """Of 3 graphs each pair is free in turn; the two that were cut short come again for 40 parts, and 80, of 20.
+
+    A better plan begins anew with all three; where none was cut short nothing is left.
+    """
+    near = incumbents.Neighbourhoods(3)
+    begun = TUNING.parts_near
+    assert [near.take(9.0) for _ in range(3)] == [(0, 1), (0, 2), (1, 2)]
+    near.note_cut_short((0, 2))
+    near.note_cut_short((1, 2))
+    assert near.most_parts == begun
+    assert [near.take(9.0), near.most_parts] == [(0, 2), 2 * begun]
+    near.note_cut_short((0, 2))
+    assert [near.take(9.0), near.take(9.0), near.most_parts] == [(1, 2), (0, 2), 4 * begun]
+    assert near.take(9.0) is None
+    assert [near.take(8.0), near.most_parts] == [(0, 1), begun]
 
 
 def search(seed: int) -> list[float]:

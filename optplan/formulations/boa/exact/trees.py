@@ -23,7 +23,7 @@ from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import branch_price, closing, switching
+from optplan.solvers.paths import closing, run_problem, switching
 from optplan.solvers.paths.linked_dual import LinkedShortfall
 from optplan.solvers.paths.search import Effort
 
@@ -34,7 +34,7 @@ _SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 
 def write_runs(
-    root: branch_price.Part, bound: float | None, least: float | None = None, limit: str = ""
+    root: run_problem.Part, bound: float | None, least: float | None = None, limit: str = ""
 ) -> TreeCertificate | None:
     """Write a division by branch and price as a certificate of the rule ``boa-runs``; None beyond a megabyte.
 
@@ -47,7 +47,7 @@ def write_runs(
     return next((tree for tree in tries if tree is not None), None)
 
 
-def _write_parts(root: branch_price.Part, bound: float | None, limit: str) -> TreeCertificate | None:
+def _write_parts(root: run_problem.Part, bound: float | None, limit: str) -> TreeCertificate | None:
     """Write a division, no further than parts have a lesser bound of their own; None when that would be too large."""
     rows: dict[tuple[float, ...], int] = {}
     tree: list[JsonValue] = []
@@ -125,7 +125,7 @@ def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Rel
     bound = found.bound
     if bound <= most_within(instance.limits[limit]):
         return None  # the search ended before it came to what is too low
-    root = found.part or branch_price.Part(bound, np.append(1.0, found.lagrangian.multipliers))
+    root = found.part or run_problem.Part(bound, np.append(1.0, found.lagrangian.multipliers))
     certificate = write_runs(root, bound, limit=limit) if request.certify else None
     enough: dict[str, Any] = {}
     if found.paths is not None:
