@@ -125,8 +125,8 @@ class _Cluster:
         self._note(last=True)
         times_s, used, rented = self._timeline.columns()
         names = sorted({job.application for job in self._jobs})
-        number, *held = np.frombuffer(self._stays).reshape(-1, 5).T
-        holders = number.astype(np.int64)
+        job_numbers, *held = np.frombuffer(self._stays).reshape(-1, 5).T
+        holders = job_numbers.astype(np.int64)
         which = np.array([names.index(job.application) for job in self._jobs], dtype=np.int64)[holders]
         return Outcome(
             policy=self._policy.name,
