@@ -225,7 +225,7 @@ def test_a_stream_on_rented_nodes(held: dict[str, list[int]], jobs: list[tuple[s
     _check(_simulate(instance, jobs, follow_plan(plan), None), _stream(plan, instance, jobs))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(
     terms=st.tuples(changing, st.just(0.0)) | st.tuples(staying, st.just(13.0)),
     jobs=arrivals,

@@ -53,8 +53,8 @@ class StreamTerms:
 
     rules: Rules
     epochs: Mapping[str, int]
-    weights: Mapping[str, float] = field(default_factory=dict)
     remaining: RemainingTimes | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
     retries: int = 2
     grace_s: float = 30.0
     metric: str = ""
