@@ -85,7 +85,10 @@ class Progress:
             self.held_s += now_s - since_s
             self.paused_s += from_s - since_s
             if from_s < now_s:
-                self._train(now_s - from_s)
+                epoch, left = self._find(now_s - from_s)
+                trained = self.course.at(epoch, left) - self.course.at(self.epochs_done, self.left)
+                self.epochs_done, self.left = epoch, left
+                self.trained_s += trained * self.stretch
         self.settled_s = now_s
 
     def finish(self) -> None:
@@ -102,19 +105,11 @@ class Progress:
         """Return the GPU-seconds that it has held until now."""
         return self.gpu_s + self.gpus * (now_s - self.settled_s)
 
-    def _train(self, seconds: float) -> None:
-        if self.target == self.epochs_done + 1:  # what comes most
-            epoch_s = self.epoch_s
-            done = min(seconds / epoch_s, self.left) if epoch_s else self.left
-            self.left -= done
-            self.trained_s += done * epoch_s
-            return
-        before = self.course.at(self.epochs_done, self.left)
-        self.epochs_done, self.left = self._find(seconds)
-        self.trained_s += (self.course.at(self.epochs_done, self.left) - before) * self.stretch
-
     def _find(self, trained_s: float) -> tuple[int, float]:
         """Return the epoch in which it is after so many seconds more, and what is left of that."""
+        if self.target == self.epochs_done + 1:  # what comes most
+            epoch_s = self.epoch_s
+            return self.epochs_done, max(self.left - trained_s / epoch_s, 0.0) if epoch_s else 0.0
         each, until = self.course
         last, end = self.target - 1, until[self.target]
         at = min(self.course.at(self.epochs_done, self.left) + trained_s / self.stretch, end) if self.stretch else end

@@ -37,7 +37,6 @@ _RENAMED = {
     "world.interruptions_per_node_hour": "--interruptions",
     "world.spot_trace": "--interruptions",
     "world.warm_start_s": "--warm-start",
-    "world.loses_epoch": "--loses-epoch",
     "reclaim_s": "--reclaim",
     "world.straggling": "--stragglers",
     "world.straggling_law": "--stragglers",
@@ -139,7 +138,7 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     type=Kind("RATE|TRACE", _read_interruptions),
     help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
 )
-@click.option("--loses-epoch", is_flag=True, help="Whether a job that loses a node begins its epoch again.")
+@click.option("--loses-epoch", is_flag=True, help="A job that is stopped begins its epoch again, as in a stream.")
 @click.option(
     "--stragglers",
     type=Kind("[LAW:]DEVIATION", _read_stragglers),

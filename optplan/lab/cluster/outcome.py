@@ -86,8 +86,8 @@ class Outcome:
 
     Jobs are in the order of arrival. ``gpus_used`` and ``nodes_rented`` (T,) hold from each of ``times_s`` (T,) on, the
     last of which is the end. ``work_gpu_s`` is what jobs did in each stretch of ``stretch_s``, in GPU-seconds on the
-    fewest GPUs on which they run; ``stays`` has who waited for GPUs and held them when; ``reclaimed_s`` is for how long
-    nodes were paid after they were given back, in all.
+    fewest GPUs on which they run; ``stays`` has who waited for GPUs and held them when, and ``holders`` (S,) which job
+    that was; ``reclaimed_s`` is for how long nodes were paid after they were given back, in all.
     """
 
     policy: str
@@ -99,6 +99,7 @@ class Outcome:
     work_gpu_s: FloatArray
     stretch_s: float
     stays: Stays
+    holders: IntArray
     reclaimed_s: float = 0.0
 
     @property

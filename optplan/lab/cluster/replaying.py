@@ -124,6 +124,10 @@ class _Cluster:
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
         self._note(last=True)
         times_s, used, rented = self._timeline.columns()
+        names = sorted({job.application for job in self._jobs})
+        job_numbers, *held = np.frombuffer(self._stays).reshape(-1, 5).T
+        holders = job_numbers.astype(np.int64)
+        which = np.array([names.index(job.application) for job in self._jobs], dtype=np.int64)[holders]
         return Outcome(
             policy=self._policy.name,
             gpus_per_node=self._nodes.gpus_per_node,
@@ -133,17 +137,10 @@ class _Cluster:
             nodes_rented=rented,
             work_gpu_s=self._work.close(float(times_s[-1])),
             stretch_s=self._work.stretch_s,
-            stays=self._list_stays(),
+            stays=Stays(tuple(names), which, *held),
+            holders=holders,
             reclaimed_s=self._nodes.reclaimed_s,
         )
-
-    def _list_stays(self) -> Stays:
-        """Return who waited for GPUs and held them when, by application."""
-        classes = tuple(sorted({job.application for job in self._jobs}))
-        places = {name: place for place, name in enumerate(classes)}
-        of_job = np.array([places[job.application] for job in self._jobs], dtype=np.int64)
-        number, queued_s, begun_s, ended_s, gpus = np.frombuffer(self._stays).reshape(-1, 5).T
-        return Stays(classes, of_job[number.astype(np.int64)], queued_s, begun_s, ended_s, gpus)
 
     @property
     def _goes_on(self) -> bool:

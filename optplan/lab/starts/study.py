@@ -24,7 +24,7 @@ from optplan.errors import InternalError, UsageError, nearest_name_hint
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.starts.uses import DailyPrices, JobUse, Recorder, delay
+from optplan.lab.starts.uses import DailyPrices, JobUse, delay, list_uses, require_widths
 from optplan.lab.sweeps import Cell
 from optplan.schema import FloatArray, IntArray
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR
@@ -198,17 +198,17 @@ def study_starts(
         if name not in known:
             hint = nearest_name_hint(name, known)
             raise UsageError(f"may_wait: no job of the workload runs {name!r} (it has {', '.join(known)}); {hint}")
-    recorder = Recorder(make_policy(cell.policy))
-    first = replay(jobs, recorder, gpus_per_node=gpus_per_node)
-    uses = recorder.list_uses(first)
+    policy = require_widths(make_policy(cell.policy))
+    first = replay(jobs, policy, gpus_per_node=gpus_per_node)
+    uses = list_uses(first)
     if not uses:
-        raise UsageError(f"policy: no job can be completed under {recorder.name}; choose other widths")
+        raise UsageError(f"policy: no job can be completed under {policy.name}; choose other widths")
     bargains = [find_bargains(use, prices, may_wait_s.get(use.application, 0.0)) for use in uses]
 
     def start(rule: str, waits_s: FloatArray) -> RuleOutcome:
         starts_s = np.array([use.submitted_s for use in uses]) + waits_s
         costs = np.array([use.cost(prices, at_s[None])[0] for use, at_s in zip(uses, starts_s, strict=True)])
-        later = replay(delay(jobs, uses, starts_s.tolist()), recorder.repeat(), gpus_per_node=gpus_per_node)
+        later = replay(delay(jobs, uses, starts_s.tolist()), policy, gpus_per_node=gpus_per_node)
         _agree(math.fsum(costs.tolist()), _cost(later, later.gpus_used, prices))
         return RuleOutcome(rule, waits_s, costs, _cost(later, later.nodes_rented * gpus_per_node, prices))
 
@@ -222,7 +222,7 @@ def study_starts(
         rules.append(start(f"an hour worth ${usd:,.4g}", waits_s))
     rules.append(start("least cost", np.array([each.wait_s[-1] for each in bargains])))
     saved, wait_s, cost_usd = trade(bargains)
-    return StartStudy(recorder.name, prices, uses, may_wait_s, rules, saved, wait_s, cost_usd, first.problems)
+    return StartStudy(policy.name, prices, uses, may_wait_s, rules, saved, wait_s, cost_usd, first.problems)
 
 
 def _check(may_wait_s: Mapping[str, float], worths_usd: Sequence[float], thresholds_usd: Sequence[float]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
+from optplan.execution.progress import Course
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import write_json
 from optplan.instances.job_traces import JobTrace
@@ -106,10 +107,11 @@ def test_a_job_is_looked_at_again_after_five_minutes() -> None:
     policy, job = PriceThatFits(make_instance({"x": curve})), Job("a", "x", 0.0, make_truth(curve))
 
     def ask(now_s: float, *changed: Job) -> Mapping[Job, int]:
-        return policy.allocate(Sight(now_s, {job: None}, changed, 2.0, 2.0, (0,), 2, look=lambda _: (0, 2400.0)))
+        return policy.allocate(Sight(now_s, {job: None}, changed, 2.0, 2.0, (0,), 2))
 
     assert ask(0.0, job) == {job: 2}
-    job.gpus = 2
+    job.hold(2, Course.of([2400.0]), 0.0)
+    job.target = 1
     assert ask(299.0) == {}
     assert ask(300.0) == {job: 2}
     assert ask(301.0) == {}

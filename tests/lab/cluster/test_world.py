@@ -44,7 +44,7 @@ def test_a_node_that_is_rented_again_is_warm() -> None:
 
 def test_what_would_change_nothing_is_refused() -> None:
     """Nodes that are gone at once are never warm."""
-    with pytest.raises(DataError, match=r"^warm_start_s: got 20, and no node that was given back is there .* \(reclaim_s"):
+    with pytest.raises(DataError, match=r"^warm_start_s: got 20, and no node that was given back is .* \(reclaim_s"):
         World.parse({"warm_start_s": 20.0})
     assert World.parse({"reclaim_s": 30.0, "warm_start_s": 20.0}).reclaim_s == 30.0
 
