@@ -152,6 +152,28 @@ def test_any_prices_prove_a_bound(seed: int, gpus: int, sized: bool) -> None:
         assert least_s <= run_in_turn(instance, trace, gpus, width) * (1.0 + 1e-9)
 
 
+@pytest.mark.parametrize(("marks", "part"), [(20, 0.06), (40, 0.015), (80, 0.005)])
+def test_marks_cost_little(marks: int, part: float) -> None:
+    """A job alone of 1.5 h, at a price of 1: two GPUs take 0.9375 h and are paid twice, 2.8125 h; one makes 3 h."""
+    instance = make_instance(0.5, 1.0)
+    trace = make_trace(instance, [0.0])
+    courses = list_trace_courses(instance, trace, 2, pauses=False)
+    bound = CapacityBound(
+        **instance.origin(),
+        trace=trace.name,
+        num_jobs=1,
+        gpus=2,
+        pauses=False,
+        mean_jct_s=0.0,
+        bucket_s=900.0,
+        prices=np.ones(12),
+        marks=(marks,),
+    )
+    paid_s = bound.gpus * 12 * 900.0
+    least_s = derive_bound(courses, trace.arrive_s, bound, Stopwatch()) + paid_s
+    assert (1.0 - part) * 10_125.0 < least_s <= 10_125.0 * (1.0 + 1e-9)
+
+
 @pytest.fixture(scope="module")
 def sound() -> CapacityBound:
     """Return the bound of three jobs of two epochs on two GPUs."""

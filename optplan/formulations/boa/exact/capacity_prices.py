@@ -19,7 +19,7 @@ from optplan.formulations.boa.laws.courses import Course
 from optplan.schema import FloatArray
 
 #: Steps in a bucket, cells of a course and evaluations at most, from coarse to fine.
-_STAGES = ((3, 100, 90), (5, 300, 45))
+_STAGES = ((3, 100, 250), (5, 300, 45))
 #: Prices that begin the search, in seconds a GPU-second, as long as jobs arrive.
 _FIRST = np.geomspace(1e-4, 100.0, 25)
 #: Relative change of the dual below which a stage ends; how many pairs the approximation of the curvature keeps.
