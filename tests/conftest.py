@@ -33,7 +33,7 @@ TESTS = ROOT / "tests"
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
 USER_EXTRAS = ("plot", "learn", "demo", "torch")
 
-#: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
+#: Where the suite spends most of its time, beside single tests that are marked; `make test-quick` leaves them out.
 SLOW = (
     "cli/test_application.py",
     "cli/test_auditing.py",
@@ -141,6 +141,7 @@ SLOW = (
     "lab/traces/test_sia_learning.py",
     "profiling/commands/test_measuring.py",
     "profiling/test_torch_profiler.py",
+    "profiling/test_workloads.py",
     "reporting/boa/test_browser.py",
     "reporting/boa/test_large_maps.py",
     "reporting/boa/test_report.py",
