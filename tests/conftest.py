@@ -192,8 +192,8 @@ GOLDEN = (
 _REAL = "\npytestmark = pytest.mark.real\n"
 
 # The same examples in every run, so that a failure seen in CI is seen at the desk; 50 where a test says no number, half
-# of the usual ones, keep the suite within its minutes. No deadline and no check for slow
-# generation either: both depend on how busy the machine is.
+# of the usual ones, keep the suite within its minutes. No deadline and no check for slow generation either: both depend
+# on how busy the machine is.
 hypothesis.settings.register_profile(
     "optplan",
     max_examples=50,
