@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -419,7 +419,9 @@ def test_json_schemas_are_valid(name: str) -> None:
     for model in (formulation.instance_type, formulation.result_type(), formulation.plan_type):
         assert isinstance(model, type)
         assert issubclass(model, FrozenModel)
-        assert validator_of(model).schema["additionalProperties"] is False
+        schema = validator_of(model).schema
+        assert isinstance(schema, Mapping)
+        assert schema["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("name", NAMED)
