@@ -61,6 +61,8 @@ TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM) $(RIVALS)
 
 # Matrices are small here: two threads for each of two processes cost more than twice what they bring.
 test test-quick test-core test-golden test-real fuzz kills: export OPENBLAS_NUM_THREADS := 1
+# An environment that forbids compiled files has each process of pytest compile some 500 modules anew, every time.
+test test-quick test-core test-golden test-real fuzz kills: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)

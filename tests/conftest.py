@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import importlib.util
 import json
@@ -21,7 +22,7 @@ from packaging.requirements import Requirement
 from optplan.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from types import ModuleType
 
 pytest_plugins = ["makers", "pages"]
@@ -32,7 +33,7 @@ TESTS = ROOT / "tests"
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
 USER_EXTRAS = ("plot", "learn", "demo", "torch")
 
-#: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
+#: Where the suite spends most of its time, beside single tests that are marked; `make test-quick` leaves them out.
 SLOW = (
     "cli/test_application.py",
     "cli/test_auditing.py",
@@ -140,6 +141,7 @@ SLOW = (
     "lab/traces/test_sia_learning.py",
     "profiling/commands/test_measuring.py",
     "profiling/test_torch_profiler.py",
+    "profiling/test_workloads.py",
     "reporting/boa/test_browser.py",
     "reporting/boa/test_large_maps.py",
     "reporting/boa/test_report.py",
@@ -186,10 +188,15 @@ GOLDEN = (
     "lab/traces/test_sia_boa.py",
 )
 
-# The same examples in every run, so that a failure seen in CI is seen at the desk. No deadline and no check for slow
-# generation either: both depend on how busy the machine is.
+#: The line of a module all of whose tests start processes that talk to one another.
+_REAL = "\npytestmark = pytest.mark.real\n"
+
+# The same examples in every run, so that a failure seen in CI is seen at the desk; 50 where a test says no number, half
+# of the usual ones, keep the suite within its minutes. No deadline and no check for slow generation either: both depend
+# on how busy the machine is.
 hypothesis.settings.register_profile(
     "optplan",
+    max_examples=50,
     derandomize=True,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
@@ -261,6 +268,17 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
         raise pytest.UsageError(message)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected out of the search for garbage: there are ten thousand tests, and none of them goes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @cache
 def _is_under(path: Path, names: tuple[str, ...]) -> bool:
     """Whether a file is one of those that are listed, or lies in a folder of theirs."""
@@ -268,9 +286,12 @@ def _is_under(path: Path, names: tuple[str, ...]) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Read no slow module where none is wanted: that takes longer than the quick tests."""
-    wanted = "not slow" not in config.option.markexpr or not collection_path.is_relative_to(TESTS)
-    return None if wanted or not _is_under(collection_path, SLOW) else True
+    """Read no slow module where none is wanted, and none of clusters: that takes longer than the quick tests."""
+    if not collection_path.is_relative_to(TESTS):
+        return None
+    unwanted = "not slow" in config.option.markexpr and _is_under(collection_path, SLOW)
+    clusters = "not real" in config.option.markexpr and collection_path.suffix == ".py"
+    return True if unwanted or (clusters and _REAL in collection_path.read_text(encoding="utf-8")) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

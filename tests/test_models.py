@@ -207,6 +207,7 @@ def test_engines_that_fail_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         optplan.model(two_classes()).solve()
 
 
+@pytest.mark.slow
 def test_srift_cuts_off_fleets_until_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """With interruptions left out, fleets that are late in truth are cut off; without cuts there is only the bound."""
     instance = build_named("srift-spot-or-on-demand")

@@ -75,6 +75,7 @@ def test_what_is_refused_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         next(spread(work, TASKS, engine="ray"))
 
 
+@pytest.mark.slow
 def test_processes_that_share_work_write_nothing(tmp_path: Path) -> None:
     """HiGHS begins by saying its version: neither on standard output nor, where a thread waits, on standard error."""
     (tmp_path / "script.py").write_text(SPREADS, encoding="utf-8")

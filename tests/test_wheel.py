@@ -44,6 +44,7 @@ def test_wheel_solves_verifies_reports_and_runs_in_an_empty_environment(tmp_path
     assert "ended" in _run(optplan, "status", "run", folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_what_runs_before_a_commit_is_what_the_checks_run() -> None:
     """Ruff has one version, before a commit and in ``make check``."""
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]

@@ -25,12 +25,10 @@ OF_WINGS = (*wings.WINGS, "docs", "fuzz", Path(__file__).name)
 def core(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Copy the package without its wings, and return the environment in which it is the one that is imported.
 
-    What is compiled of it is kept beside it: else every command would compile the whole copy anew.
+    What is compiled of it goes along, and what is not is kept once it is: else every command would compile it anew.
     """
     folder = tmp_path_factory.mktemp("core")
-    shutil.copytree(
-        Path(optplan.__file__).parent, folder / "optplan", ignore=shutil.ignore_patterns(*wings.WINGS, "__pycache__")
-    )
+    shutil.copytree(Path(optplan.__file__).parent, folder / "optplan", ignore=shutil.ignore_patterns(*wings.WINGS))
     return {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "", "COLUMNS": "200"}
 
 
@@ -41,6 +39,7 @@ def call(core: dict[str, str], *words: str, cwd: Path) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question",
     [
@@ -83,11 +82,12 @@ def test_commands_of_wings_are_not_there(core: dict[str, str], tmp_path: Path) -
     assert "--by gpus: replays jobs, and this copy of optplan has no simulator (optplan.lab)" in sized.stderr
 
 
+@pytest.mark.slow
 def test_no_test_of_the_core_needs_a_wing(core: dict[str, str]) -> None:
     """All of them can be read and collected there; `make test-core` runs them."""
     left_out = [f"--ignore={TESTS / name}" for name in OF_WINGS]
-    # What asserts would say is not needed where none runs.
-    words = ("pytest", "-q", "--collect-only", "--assert=plain", "-p", "no:cacheprovider", *left_out, str(TESTS))
+    # Asserts are rewritten as they are here, so that modules that were compiled for it here are not compiled again.
+    words = ("pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *left_out, str(TESTS))
     told = call({**core, "PYTHONDONTWRITEBYTECODE": "1"}, *words, cwd=TESTS.parent)
     assert told.returncode == 0, told.stdout[-2000:]
 

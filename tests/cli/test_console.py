@@ -58,6 +58,7 @@ def test_the_line_says_what_is_known() -> None:
     assert progress.line().endswith("s | bound")
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_line_below_its_cell_and_removes_it() -> None:
     """One output is drawn anew while work goes on, and is empty in the end; there is no terminal."""
     cell = (
@@ -140,6 +141,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[33mwarning:\x1b[0m careful" in terminal.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_files_are_written_when_the_reader_of_stdout_has_left(tmp_path: Path, form: tuple[str, ...]) -> None:
     """``optplan ... -o r.json | head``: the answer has nobody to read it, and the files were asked for all the same."""

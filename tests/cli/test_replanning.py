@@ -114,6 +114,7 @@ def test_what_has_no_rest_is_refused(run: Callable[..., Any], rest: tuple[str, .
     assert "--compare: has no meaning with --state; leave it out" in run(*rest, "--compare", "highs").err
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_whole_run(run: Callable[..., Any], rest: tuple[str, ...], tmp_path: Path) -> None:
     """The page begins with the timeline; a second loss that might come is told apart from it."""
     pytest.importorskip("plotly")

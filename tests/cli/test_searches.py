@@ -243,6 +243,7 @@ def test_list_has_instances_solvers_and_the_formulation(run: Runner) -> None:
     assert "rubberband" in {one["name"] for one in data["formulations"]}
 
 
+@pytest.mark.slow
 def test_a_report_sets_the_plan_beside_the_best_static_cluster(run: Runner, tmp_path: Path) -> None:
     """Without any --compare; a static plan stands alone."""
     page = tmp_path / "page.html"

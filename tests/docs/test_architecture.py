@@ -9,6 +9,8 @@ import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from optplan.formulations import formulations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,19 +38,20 @@ TRACED = """
 import inspect
 import sys
 called = set()
-def look(frame, event, _):
+def look(frame, event, _):  # a call: nothing of what is within is traced
     code = frame.f_code  # of a function, and not of a module or a class; registrations have none
-    if event == "call" and (code.co_flags & inspect.CO_OPTIMIZED or code.co_filename.endswith("__init__.py")):
+    if code.co_flags & inspect.CO_OPTIMIZED or code.co_filename.endswith("__init__.py"):
         called.add(code.co_filename)
-sys.setprofile(look)
+sys.settrace(look)
 from optplan.cli import main
 code = main(sys.argv[1:])
-sys.setprofile(None)
+sys.settrace(None)
 print("", *called, sep="\\n")
 sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_one_budget_takes_eight_steps_through_what_the_page_names(tmp_path: Path) -> None:
     """The walk of a newcomer has eight steps, and its command uses every module that they name."""
     page = PAGE.read_text(encoding="utf-8")

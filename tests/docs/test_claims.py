@@ -44,6 +44,7 @@ def test_readme_has_the_table_that_the_rows_give() -> None:
     assert fill_readme(readme, CACHE) == readme
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_changed_row_changes_the_page(name: str) -> None:
     """Every part is in the page: with its numbers a quarter larger, the page is another one."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
 import pytest
 
-from optplan.contracts import BoundProof, Status
+from optplan.contracts import BoundProof, Instance, Result, Solution, Status
 from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
@@ -24,8 +25,10 @@ from optplan.instances.library import (
     names,
     read_proof,
 )
-from optplan.solving import choose_solver, solve
+from optplan.solving import choose_solver
 from optplan.verification import verify
+
+Answer = Callable[[Instance], Result[Solution]]
 
 NAMED = list(manifest())
 RECORDS = [(name, record) for name in NAMED for record in manifest()[name].get("best", [])]
@@ -41,7 +44,7 @@ def test_the_manifest_lists_the_files_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_instance_loads(name: str) -> None:
+def test_every_instance_loads(name: str, solve_once: Answer) -> None:
     """Under its own name, described, with the origin of its figures and a budget that is feasible."""
     instance = build_named(name)
     assert instance.description
@@ -50,7 +53,7 @@ def test_every_instance_loads(name: str) -> None:
         assert instance.name == name
         assert manifest()[name]["origin"]
         assert manifest()[name]["licence"]
-    assert solve(instance).status is (Status.OPTIMAL if choose_solver(instance).exact else Status.FEASIBLE)
+    assert solve_once(instance).status is (Status.OPTIMAL if choose_solver(instance).exact else Status.FEASIBLE)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if "base" in manifest()[name]])
@@ -73,7 +76,7 @@ def test_every_instance_has_a_record_at_its_own_limit(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "record"), RECORDS, ids=[name_record(*each) for each in RECORDS])
-def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, Any]) -> None:
+def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, Any], solve_once: Answer) -> None:
     """Solved at that limit: objective and bound are the recorded ones to a relative 1e-9, and the judge agrees.
 
     What is sampled has no bound, and is reached to a percent.
@@ -87,7 +90,7 @@ def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, A
     described = formulation.describe(instance)
     assert (described.problem, described.policy) == (record["problem"], record["policy"])
     assert record["solver"] in {entry.name for entry in formulation.solvers}
-    result = solve(instance)
+    result = solve_once(instance)
     kind = BoundProof(record["proof"])
     assert result.bound_proof is kind
     if kind is BoundProof.NONE:  # sampled: another machine's last digits may lead to another plan, hardly a worse one

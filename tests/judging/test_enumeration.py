@@ -51,6 +51,7 @@ def families(draw: st.DrawFn) -> list[PathCosts]:
     return graphs
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     drawn=families(),

@@ -104,6 +104,7 @@ def _replay_all(instance: BoaInstance, trace: JobTrace, nodes: int) -> list[tupl
     return [(float(each.mean()), float(np.percentile(each, 95))) for each in times_s]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_policy_that_was_to_be_tried_is_better(seed: int) -> None:
     """With three plans all are tried: the least mean and the least P95 are those of all replays."""

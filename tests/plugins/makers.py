@@ -7,8 +7,24 @@ from typing import Any
 
 import pytest
 
+from optplan.contracts import Instance, Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.solving import solve
+
+
+@pytest.fixture(scope="session")
+def solve_once() -> Callable[[Instance], Result[Solution]]:
+    """Return what solves an instance as it stands; what several tests ask of the library is solved for the first."""
+    known: dict[tuple[str, str], Result[Solution]] = {}
+
+    def answer(instance: Instance) -> Result[Solution]:
+        key = instance.name, instance.content_hash()
+        if key not in known:
+            known[key] = solve(instance)
+        return known[key]
+
+    return answer
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason='torch is not installed; pip install "optplan[torch]" brings it')
-
 from ddp_accuracy import check_accuracy
 
 from optplan.errors import UsageError
+
+# Nothing is loaded where tests are collected: PyTorch takes seconds, and few of the quick ones need it.
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
 FACTORY = """
 import torch

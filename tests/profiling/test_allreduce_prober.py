@@ -5,14 +5,10 @@ import operator
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("torch", reason='torch is not installed; pip install "optplan[torch]" brings it')
-
-import torch
-import torch.distributed
 
 from optplan.errors import MeasurementError, UsageError
 from optplan.profiling.allreduce_data import Buffers, Origin, Place
@@ -28,6 +24,9 @@ from optplan.profiling.allreduce_prober import (
 )
 from optplan.profiling.allreduce_tables import read_measurements
 from optplan.profiling.process_groups import check_backend, choose_backend, run_ranks
+
+# Nothing is loaded where tests are collected: PyTorch takes seconds, and few of the quick ones need it.
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
 #: Two sizes, one and two transfers, two timings of each: 8 rows.
 TINY = ProbeSettings(sizes_bytes=(4, 65536), transfers=(1, 2), repeats=2, warm_up=1, timing_s=0.001)
@@ -128,6 +127,7 @@ def test_what_cannot_be_measured_is_refused(settings: dict[str, object], message
         ProbeSettings(**settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_backends_that_are_not_there_are_named() -> None:
     """Nothing is started with a backend that this machine lacks, or without ranks."""
     with pytest.raises(UsageError, match="backend: got 'mpi'; usable with this PyTorch and machine: gloo"):
@@ -136,8 +136,11 @@ def test_backends_that_are_not_there_are_named() -> None:
         check_backend("gloo", 0)
 
 
+@pytest.mark.slow
 def test_nccl_needs_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with two GPUs, three ranks with nccl are refused."""
+    import torch.distributed
+
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

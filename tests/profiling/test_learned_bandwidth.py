@@ -40,6 +40,7 @@ def _grid(place: Place, sizes: range | list[int], gbit_per_s: float = 1.0) -> li
     return [Measurement(place, size, 2, gbit_per_s * (1 + index)) for index, size in enumerate(sizes)]
 
 
+@pytest.mark.slow
 def test_each_side_of_the_mtu_is_chosen_by_its_error(learned: LearnedBandwidth) -> None:
     """Every loss and target is tried, the best wins, and it beats the rated bandwidth by far, as in 5.3."""
     for side in (learned.small, learned.large):

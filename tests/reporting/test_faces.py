@@ -151,6 +151,7 @@ def test_a_refused_result_says_so_first() -> None:
     _require(found.replace(), "FAILS", " checks fail (")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FRONTIERS)
 def test_a_frontier_shows_some_of_its_points(name: str) -> None:
     """With what is missing; its figure is that of ``draw_frontier``."""
@@ -163,6 +164,7 @@ def test_a_frontier_shows_some_of_its_points(name: str) -> None:
     assert _read_figure(frontier._repr_html_())["data"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_notebook_shows_the_lines_and_the_picture(name: str) -> None:
     """The picture of result, decisions and plan is one; it is read back from the page, which needs no network."""

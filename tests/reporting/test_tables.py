@@ -48,6 +48,7 @@ def test_the_narrowest_has_rows_one_by_one(show: Show) -> None:
     assert shown[1].split() == ["mean", "completion", "time", "1", "h", "06"] or "mean completion time" in shown[1]
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(
         st.lists(st.text("abc 12.%-", max_size=40).map(str.strip), min_size=5, max_size=5), min_size=1, max_size=6

@@ -218,6 +218,7 @@ def test_a_vm_comes_back_so_often(small_plan: SriftPlan) -> None:
     assert outcome.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "course",
     [

@@ -550,6 +550,7 @@ def test_estimates_are_made_only_where_they_can_have_moved(
     assert made == [3]  # when it was looked at, and in the instance that was solved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_a_bound_proves_is_not_solved_for(
     stream: BoaInstance, start_s: float, monkeypatch: pytest.MonkeyPatch, seed: int

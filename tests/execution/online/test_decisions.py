@@ -316,6 +316,7 @@ def test_no_gpu_is_given_twice_and_every_job_has_one_width_on_one_type(
     assert set(decision.waiting) == {name for name, place in decision.places.items() if not place}
 
 
+@pytest.mark.slow
 @given(draw_cases())
 def test_deciding_again_changes_nothing(
     make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
@@ -330,6 +331,7 @@ def test_deciding_again_changes_nothing(
     assert (set(second.short), set(second.waiting)) == (set(first.short), set(first.waiting))
 
 
+@pytest.mark.slow
 @given(draw_cases())
 def test_where_nothing_is_scarce_everybody_with_the_right_width_stays_and_nobody_is_stopped(
     make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
@@ -351,6 +353,7 @@ def test_where_nothing_is_scarce_everybody_with_the_right_width_stays_and_nobody
     assert len(begun) == len(set(begun))
 
 
+@pytest.mark.slow
 @given(draw_cases())
 def test_wanted_nodes_are_those_of_all_widths_and_then_everybody_is_served(
     make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
@@ -373,6 +376,7 @@ def test_wanted_nodes_are_those_of_all_widths_and_then_everybody_is_served(
     assert not served.waiting
 
 
+@pytest.mark.slow
 @given(draw_cases(), st.randoms(use_true_random=False))
 def test_the_order_in_which_jobs_are_listed_changes_no_width(
     make_typed_table: MakeTable,

@@ -19,6 +19,7 @@ Draw = Callable[[int], BoaInstance]
 DRAWS = (random_due_dates, random_floors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 8, 16])
 @pytest.mark.parametrize("draw", DRAWS)
 def test_all_plans_of_random_instances(draw: Draw, first: int) -> None:

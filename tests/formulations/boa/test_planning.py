@@ -143,6 +143,7 @@ CURVES: list[Speedup] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 @pytest.mark.parametrize("curve", CURVES)
 @settings(max_examples=25)

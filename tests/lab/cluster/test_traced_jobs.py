@@ -203,6 +203,7 @@ class _Impatient:
         return self._policy.allocate(sight)
 
 
+@pytest.mark.slow
 @given(
     jobs,
     st.integers(1, 3),

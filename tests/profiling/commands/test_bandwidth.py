@@ -72,6 +72,7 @@ def test_results_of_nccl_tests_become_a_table(run: Runner, tmp_path: Path) -> No
     assert [row["buffers"] for row in one.data] == ["in-place"]
 
 
+@pytest.mark.slow
 @needs_xgboost
 def test_a_model_becomes_a_table(run: Runner, model: Path, made_up: Path, tmp_path: Path) -> None:
     """For an instance's field bandwidth; the source says that it is synthetic."""

@@ -61,6 +61,7 @@ def test_the_curve_falls_to_the_committed_level() -> None:
     assert figure.layout.shapes[0].y0 == 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{"commitments": None}, {"commitments": {"1-year": {"discount": 0.5}}}])
 def test_the_page_has_a_section_where_there_are_commitments(fields: dict[str, object]) -> None:
     """And none elsewhere; the frontier is left out where there are some."""

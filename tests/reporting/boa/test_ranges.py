@@ -165,6 +165,7 @@ def test_command_measures_at_doublings_of_the_reference_width() -> None:
     assert shlex.split(command)[7:13] == ["--into", "my instance.json", "--class", "a job", "--gpu", "t4"]
 
 
+@pytest.mark.slow
 def test_panels_show_points_band_and_chosen_width() -> None:
     """One for each of the twelve classes with most GPUs: an open point where nothing was measured, and a diamond."""
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')

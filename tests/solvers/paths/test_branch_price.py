@@ -58,6 +58,7 @@ def every_path(costs: PathCosts) -> tuple[np.ndarray, np.ndarray]:
     return paths, np.array([[value, *used] for value, used in totals])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_best_paths_are_those_of_possible_runs(seed: int) -> None:
     """Over 60 draws of graphs and masks: no path that fits alone is missed, and none is worse than the best of all.
@@ -243,6 +244,7 @@ def search(seed: int) -> list[float]:
     return [found.value, found.bound, found.branches, master.count, master.passes, master.pivots, *found.root.weights]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_compiled_and_interpreted_searches_agree_to_the_bit(
     interpret: Interpret, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -119,6 +119,7 @@ def ladder(items: int = 40) -> Program:
     return read_program(knapsack(items)).program
 
 
+@pytest.mark.slow
 def test_large_models_are_solved_elsewhere_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same values and bound as here; out of time there is nothing but the engine's name."""
     here = highs.solve_program(ladder(), SolveRequest())

@@ -86,6 +86,7 @@ def test_money_and_several_types() -> None:
     assert sum(result.measures[part] for part in parts) == pytest.approx(result.measures["bill"])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

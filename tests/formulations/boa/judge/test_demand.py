@@ -88,6 +88,7 @@ def test_phases_are_seen_when_they_happen() -> None:
     assert means[:4] == pytest.approx([12.0, 36.0, 24.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), problem=st.sampled_from(list(Problem)))

@@ -68,6 +68,7 @@ def test_no_multiplier_out_of_proportion_buys_a_bound(multiplier: float) -> None
         assert verify(*at_the_least(**update)).failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["budget", "quota.rtx-2080-ti", "quota.a100"])
 @pytest.mark.parametrize("end", ["less", "more"])
 @pytest.mark.parametrize("price", [0.0, 1e308])

@@ -62,6 +62,7 @@ def _cost(chain: Chain, paths: IntArray) -> tuple[FloatArray, FloatArray]:
     return sums.used, sums.value + chain.charges.settle(paths)[0]
 
 
+@pytest.mark.slow
 @given(instance=charged_searches())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_rules_lose_no_best_plan(instance: RubberBandInstance) -> None:

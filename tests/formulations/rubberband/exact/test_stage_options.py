@@ -141,6 +141,7 @@ def _draw_stage(instance: RubberBandInstance, gpus: int, samples: int) -> FloatA
     return np.asarray(ends.max(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES, ids=range(len(NOISES)))
 @pytest.mark.parametrize("gpus", [3, 4, 8])
 def test_expected_times_agree_with_brute_force(noise: dict[str, Any], gpus: int) -> None:

@@ -207,6 +207,7 @@ class _BruteForce:
         return np.asarray(np.maximum(total, 0.0) + self.draw(training.start_s, trials))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noisy", NOISY, ids=["normal", "skewed"])
 @pytest.mark.parametrize("minimum", [0, 60, 150])
 def test_expectations_agree_with_brute_force(noisy: dict[str, Any], minimum: float) -> None:
@@ -274,6 +275,7 @@ def test_shortfall_of_a_life() -> None:
     assert expected_shortfall_s(functions, 0, chain, 1, 1) == 0
 
 
+@pytest.mark.slow
 @given(
     held=st.lists(st.integers(2, 6), min_size=3, max_size=3),
     factor=st.sampled_from([0.5, 3.0, 1e4]),

@@ -90,6 +90,7 @@ def test_grids_reproduce_normal_sums(count: int, draws: int) -> None:
     assert law.deviation_s == pytest.approx(3.0 * np.sqrt(count), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", [CLIPPED, SKEWED, MEASURED], ids=str)
 @pytest.mark.parametrize("count", [2, 30])
 def test_grids_agree_with_draws(distribution: Distribution, count: int) -> None:

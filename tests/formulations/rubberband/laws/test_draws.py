@@ -41,6 +41,7 @@ def add_up(distribution: Distribution, count: int) -> FloatArray:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize("count", [1, FEW, FEW + 1, 40])
 def test_sums_are_distributed_as_sums(name: str, count: int) -> None:

@@ -57,6 +57,7 @@ def test_nothing_is_known_of_more_durations_than_are_looked_at(monkeypatch: pyte
     assert share_of_limit(_make()) == -math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.05, 0.5, 0.9, 0.99])
 def test_every_plan_that_keeps_a_limit_has_such_a_mean(confidence: float, list_every_plan: ListPlans) -> None:
     """Of every plan the quantile of the time is at least that share of its mean; stages, starts and delays vary."""

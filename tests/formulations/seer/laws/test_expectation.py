@@ -103,6 +103,7 @@ def run_by_hand(instance: SeerInstance, solution: SeerSolution) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.07])
 @pytest.mark.parametrize("form", ["parametric", "table"])
 def test_every_sample_is_a_run_of_algorithm_1(make_instance: MakeInstance, form: str, noise: float) -> None:

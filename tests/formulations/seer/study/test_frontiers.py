@@ -36,6 +36,7 @@ def informed(make_instance: MakeInstance) -> SeerInstance:
     return make_instance(objective="quality", prior=PRIOR, budget="30gpu-min")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "unit"), [("budget", "GPU-min"), ("deadline", "min")])
 def test_more_of_a_limit_buys_less_loss(informed: SeerInstance, limit: str, unit: str) -> None:
     """Each point keeps the amount that it was chosen for and the other limit, has its interval, beats all before."""

@@ -23,6 +23,7 @@ def make_loads(stream: np.random.Generator, shares: list[float]) -> list[Load]:
     return [Load(0, "x", 1, mean / 3, 2 * mean / 3, float(scale * stream.choice(shares)) * mean) for mean in means]
 
 
+@pytest.mark.slow
 def test_the_straggler_takes_no_less_than_its_floor() -> None:
     """Whatever deviates how much, in fleets of up to 4,000 VMs."""
     stream = np.random.default_rng(0)
@@ -58,6 +59,7 @@ def test_fewer_vms_take_no_longer() -> None:
         assert floor.seconds(counts)[0] <= floor.seconds(more)[0] * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_iterations_take_no_less_than_their_floor(draw_instance: DrawInstance, judge_all: JudgeAll) -> None:
     """For a fleet's own networks, ranks and pass; and where some networks, ranks and seconds are still to come."""
     looked_at = 0
