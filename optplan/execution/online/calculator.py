@@ -37,6 +37,8 @@ from optplan.units import SECONDS_PER_HOUR, Amount
 
 #: What rounding may put a table above a limit that it was made for, relatively.
 _ROUNDING = 1e-6
+#: Which part of the budget a queue is to take on the narrowest widths: a little is left to choose from.
+_FILLED = 0.94
 #: Least relative change of an estimate that is told.
 _TOLD = 1e-3
 
@@ -166,8 +168,11 @@ class WidthCalculator:
             amounts.append(paid * stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
         return math.fsum(amounts)
 
-    def consider(self, now_s: float) -> Calculation | None:
-        """Calculate widths where something moved or the time has come; None where there was no reason to."""
+    def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
+        """Calculate widths where something moved or the time has come; None where there was no reason to.
+
+        ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
+        """
         if self._solved_s <= now_s < self._solved_s + self.terms.settle_s:
             return None
         first = self.table is None and math.isinf(self._solved_s)
@@ -182,12 +187,28 @@ class WidthCalculator:
         self._looked_s, self._heard = now_s, {}
         if not (urgent or late or moved):
             return None
+        self.knowledge.queued = self._load_queue() if waiting else {}
         moved = self._find_moved(self.knowledge.classes) or moved
         seen = {name: look.seen(self.knowledge.rate_per_hour(name)) for name, look in self._looks.items()}
         changes = self._tell_changes(seen)
         reason = urgent or ("something moved" if moved else f"{self.terms.every_s / 60.0:g} minutes have passed")
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
+
+    def _load_queue(self) -> dict[str, float]:
+        """Return the rates at which the jobs that are there count: each as one GPU, as far as the budget carries them.
+
+        So widths are the narrowest while there are more jobs than GPUs, and grow when the queue has become short.
+        """
+        knowledge, rates, load = self.knowledge, dict[str, float](), 0.0
+        knowledge.queued = {}
+        for name, (count, _) in self.ledger.open_jobs.items():
+            if name in self._looks and name in knowledge.classes:
+                look = self._looks[name]
+                rates[name] = max(knowledge.rate_per_hour(name), count / (look.size_gpu_hours * look.factor))
+                load += rates[name] * look.needs * look.factor
+        most = min(1.0, _FILLED * knowledge.known.budget_amount() / load) if load else 1.0
+        return {name: most * rate for name, rate in rates.items()}
 
     def _look(self, name: str) -> Look:
         """Look at a class anew."""

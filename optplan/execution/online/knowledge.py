@@ -51,6 +51,8 @@ class Knowledge:
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
         self._watched_h = 0.0
+        #: By class, the rate that counts while jobs wait; empty while none does.
+        self.queued: dict[str, float] = {}
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
         """Take what happened, as :meth:`~optplan.execution.online.calculator.WidthCalculator.take` says."""
@@ -225,8 +227,11 @@ class Knowledge:
         return ClassEstimate(*stated, since_s=self._began_s, aged_s=self.now_s)
 
     def rate_per_hour(self, name: str) -> float:
-        """Return the estimated rate of a class."""
-        return max(self.classes[name].rate_per_hour(self.now_s, self.terms.window_h), _LEAST_RATE)
+        """Return the estimated rate of a class, or that of its queue."""
+        rate = self.queued.get(name)
+        return max(
+            self.classes[name].rate_per_hour(self.now_s, self.terms.window_h) if rate is None else rate, _LEAST_RATE
+        )
 
     def estimate_class(self, name: str) -> JobClass:
         """Return a class as its jobs are estimated now; how often they come is as it was stated."""

@@ -6,6 +6,7 @@ The calculator is a part of the driver (:class:`Learner`), or the service ``optp
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ from optplan.execution.records import (
 from optplan.execution.state import Phase
 from optplan.execution.trial_files import write
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.units import Amount
 
 #: Seconds between two looks at a table on a clock that jumps.
 _LOOK_S = 60.0
@@ -48,6 +50,8 @@ class Reporter(Witness):
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
         self._wanted: dict[str, OperationWanted] = {}
+        # Jobs that hold nothing, and since when; who has waited longest is the first.
+        self._idle: dict[str, float] = {}
 
     def see(self, record: Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
@@ -60,9 +64,11 @@ class Reporter(Witness):
                 self._see_node(record)
             case JobArrived():
                 self._jobs[record.job] = record.epochs, set(), []
+                self._idle[record.job] = record.t
                 self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
             case OperationWanted():
                 self._wanted[record.operation] = record
+                self._idle.pop(record.trial, None)
             case OperationEnded():
                 wanted = self._leave(record)
                 if record.iterations >= self._jobs[wanted.trial][0]:
@@ -98,6 +104,7 @@ class Reporter(Witness):
     def _leave(self, record: OperationEnded | OperationFailed) -> OperationWanted:
         """Note what an operation held that is over."""
         wanted = self._wanted.pop(record.operation)
+        self._idle[wanted.trial] = record.t
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
         self._jobs[wanted.trial][2].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
         return wanted
@@ -116,6 +123,7 @@ class Reporter(Witness):
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
         held = tuple(self._jobs.pop(job)[2])
+        self._idle.pop(job, None)
         self.note_end(job, at_s, whole=whole, held=held)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
@@ -130,8 +138,14 @@ class Reporter(Witness):
 class Learner(Reporter):
     """Keeps a calculator on the run's clock."""
 
-    def __init__(self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None, most_gpus: float = math.inf
+    ) -> None:
         super().__init__(sizes)
+        self._is_limited = math.isfinite(most_gpus)
+        if self._is_limited:
+            most = most_gpus * max(instance.prices_on_demand.values())
+            instance = instance.replace(budget=Amount(min(instance.budget_amount(), most), instance.budget_unit))
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._terms = terms
 
@@ -139,7 +153,8 @@ class Learner(Reporter):
         """Tell the calculator what was seen, and let it decide whether it is time."""
         if events := self.take_events():
             self._calculator.take(events, now_s)
-        made = self._calculator.consider(now_s)
+        waiting = self._is_limited and next(iter(self._idle.values()), now_s) < now_s
+        made = self._calculator.consider(now_s, waiting=waiting)
         if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
             return None
         holds = made.followed in (None, made.budget)

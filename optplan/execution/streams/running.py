@@ -171,8 +171,9 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
     def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
         options = self.options
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
+        rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order)
         terms = StreamTerms(
-            rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
+            rules=rules,
             epochs={unit.id: unit.epochs for unit in self.plan.units},
             remaining=self.state.remaining,
             retries=options.retries,
@@ -180,10 +181,10 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             metric=options.metric or "",
         )
         expander = partial(ask_command, options.scale_command) if options.scale_command else None
-        own: dict[str, Any] = {"learner": self._make_reporter(), "expander": expander}
+        own: dict[str, Any] = {"learner": self._make_reporter(rules), "expander": expander}
         return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)
 
-    def _make_reporter(self) -> Reporter | None:
+    def _make_reporter(self, rules: Rules) -> Reporter | None:
         options, folder = self.options, self.journal and self.journal.folder
         reporter: Reporter
         if options.table:
@@ -192,7 +193,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
                 Path(options.table), inbox, folder.resolve().name if folder else "stream", self._sizes
             )
         elif self._instance is not None:
-            reporter = Learner(self._instance, options.terms, self._sizes)
+            reporter = Learner(self._instance, options.terms, self._sizes, rules.most)
         else:
             return None
         reporter.recall(self.past)
