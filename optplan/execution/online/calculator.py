@@ -19,7 +19,7 @@ import numpy as np
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.drift import TOO_SMALL
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run, Speed
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen
@@ -38,7 +38,7 @@ from optplan.units import SECONDS_PER_HOUR, Amount
 #: What rounding may put a table above a limit that it was made for, relatively.
 _ROUNDING = 1e-6
 #: Which part of the budget a queue is to take on the narrowest widths: a little is left to choose from.
-_FILLED = 0.94
+_FILLED = 0.98
 #: Least relative change of an estimate that is told.
 _TOLD = 1e-3
 
@@ -135,7 +135,7 @@ class WidthCalculator:
             if why is None:
                 if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
-                if not isinstance(event, Measurement):
+                if not isinstance(event, Measurement | Speed):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
@@ -173,13 +173,12 @@ class WidthCalculator:
 
         ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
         """
-        if self._solved_s <= now_s < self._solved_s + self.terms.settle_s:
+        if self._rests(self._solved_s, now_s):
             return None
         first = self.table is None and math.isinf(self._solved_s)
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")
-        looked = self._looked_s <= now_s < self._looked_s + self.terms.settle_s
-        late = not self._solved_s <= now_s < self._solved_s + self.terms.every_s
-        if not (urgent or late or (self._heard and not looked)):
+        late = self._is_late(now_s)
+        if not (urgent or late or (self._heard and not self._rests(self._looked_s, now_s))):
             return None
         self.knowledge.advance(now_s)
         # What nobody heard of has been forgotten a little, at most: that is for when it is time anyway.
@@ -194,6 +193,18 @@ class WidthCalculator:
         reason = urgent or ("something moved" if moved else f"{self.terms.every_s / 60.0:g} minutes have passed")
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
+
+    def _rests(self, since_s: float, now_s: float) -> bool:
+        return since_s <= now_s < since_s + self.terms.settle_s
+
+    def _is_late(self, now_s: float) -> bool:
+        return not self._solved_s <= now_s < self._solved_s + self.terms.every_s
+
+    def may_wait(self, event: OnlineEvent, now_s: float) -> bool:
+        """Whether nothing would be calculated now that an event was heard of: it may be told later, with others."""
+        if isinstance(event, Arrival) and event.job_class not in self.knowledge.classes:
+            return False
+        return self._rests(self._solved_s, now_s) or (self._rests(self._looked_s, now_s) and not self._is_late(now_s))
 
     def _load_queue(self) -> dict[str, float]:
         """Return the rates at which the jobs that are there count: each as one GPU, as far as the budget carries them.

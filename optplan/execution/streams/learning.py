@@ -13,7 +13,7 @@ from pathlib import Path
 
 from optplan.errors import DataError
 from optplan.execution.online.calculator import Verdict, WidthCalculator
-from optplan.execution.online.events import NodeStart, OnlineEvent, Run
+from optplan.execution.online.events import Measurement, NodeStart, OnlineEvent, Run, Speed
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
@@ -151,6 +151,8 @@ class Learner(Reporter):
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen, and let it decide whether it is time."""
+        if self._events and all(self._calculator.may_wait(event, now_s) for event in self._events):
+            return None
         if events := self.take_events():
             self._calculator.take(events, now_s)
         waiting = self._is_limited and next(iter(self._idle.values()), now_s) < now_s
@@ -218,4 +220,6 @@ class ServiceReporter(Reporter):
         at_s = time.time() - (now_s - (now_s if event.at_s is None else event.at_s))
         self._told += 1
         name = f"{time.time_ns():020d}-{self._told:06d}.json"
+        if isinstance(event, Speed):
+            event = Measurement(**event._asdict())
         write(self._inbox / name, event.replace(id=f"{self._name} {event.id}", at_s=at_s).to_json_data())
