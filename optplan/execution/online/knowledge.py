@@ -18,7 +18,15 @@ from optplan.execution.online.estimates import (
     mean_row,
     predict,
 )
-from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, NodeStart, OnlineEvent, Speed
+from optplan.execution.online.events import (
+    Arrival,
+    Completion,
+    HintsReported,
+    Measurement,
+    NodeStart,
+    OnlineEvent,
+    Speed,
+)
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from optplan.errors import DataError
-from optplan.execution.online.calculator import Verdict, WidthCalculator
+from optplan.execution.online.calculations import Verdict
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import Measurement, NodeStart, OnlineEvent, Run, Speed
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
@@ -151,7 +152,7 @@ class Learner(Reporter):
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen, and let it decide whether it is time."""
-        if self._events and all(self._calculator.may_wait(event, now_s) for event in self._events):
+        if self._calculator.rests(now_s) and all(isinstance(event, Speed) for event in self._events):
             return None
         if events := self.take_events():
             self._calculator.take(events, now_s)
