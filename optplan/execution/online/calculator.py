@@ -11,77 +11,33 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
+from optplan.execution.online.calculations import Calculation, Verdict, say_kept
 from optplan.execution.online.drift import TOO_SMALL
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run, Speed
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
-from optplan.execution.online.looks import Graph, Look, Seen
+from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
 from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh
+from optplan.execution.online.weighing import count_held, find_excess, find_needed, rows_of, solution_of, weigh
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
-from optplan.schema import FrozenModel
 from optplan.solving import frontier, solve
 from optplan.speedup import Evidence
-from optplan.units import SECONDS_PER_HOUR, Amount
+from optplan.units import Amount
 
 #: What rounding may put a table above a limit that it was made for, relatively.
 _ROUNDING = 1e-6
-#: Least relative change of an estimate that is told.
-_TOLD = 1e-3
-
-
-class Verdict(StrEnum):
-    """What became of a calculation."""
-
-    PUBLISHED = "published"
-    #: The present table stays: the new one gains too little.
-    KEPT = "kept"
-    #: No table keeps the limits; the present one stays.
-    OVER_BUDGET = "over-budget"
-    #: There is no plan; the present table stays.
-    FAILED = "failed"
-
-
-class Calculation(FrozenModel):
-    """One calculation, and what became of it.
-
-    ``at_s`` is in seconds since 1970; ``reason`` is why it was made, ``changes`` what had moved since the last one, in
-    words. ``notes`` say why the table was kept, which classes are probed, or that a budget is too small. ``number`` is
-    of the table that holds from now on, None before the first. ``mean_jct_s``, ``bound_s`` and ``gap`` are the new
-    plan's; while classes are probed there is no bound, and the gap is that of the others. ``present_jct_s`` is what the
-    table before promises under the same estimates; None where it breaks a limit or lacks a class. ``budget``,
-    ``followed`` (what widths are made for, so that the budget holds), ``planned`` (what the table that holds takes) and
-    ``needed`` (the least that carries the load, where the given one does not) are in ``unit``; ``debt_h`` is in hours
-    of the budget, as :class:`~optplan.execution.online.ledger.Ledger` has it.
-    """
-
-    at_s: float
-    verdict: Verdict
-    reason: str
-    changes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    number: int | None = None
-    mean_jct_s: float | None = None
-    bound_s: float | None = None
-    gap: float | None = None
-    present_jct_s: float | None = None
-    budget: float
-    followed: float | None = None
-    debt_h: float = 0.0
-    planned: float | None = None
-    needed: float | None = None
-    unit: str
+#: Which part of the budget a queue is to take on the narrowest widths: a little is left to choose from.
+_FILLED = 0.98
 
 
 class WidthCalculator:
@@ -133,7 +89,7 @@ class WidthCalculator:
             if why is None:
                 if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
-                if not isinstance(event, Measurement):
+                if not isinstance(event, Measurement | Speed):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
@@ -153,28 +109,25 @@ class WidthCalculator:
             committed = self.expect(event.job_class) if event.committed is None else event.committed
             ledger.admit(event.job_class, committed or 0.0)
         elif isinstance(event, Completion):
-            ledger.settle(event.job_class, self._count(event.held or event.ran))
+            ledger.settle(event.job_class, count_held(self.knowledge.stated, event.held or event.ran))
         elif isinstance(event, NodeStart):
-            ledger.pay(self._count([Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)]))
+            ledger.pay(
+                count_held(
+                    self.knowledge.stated, [Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)]
+                )
+            )
 
-    def _count(self, runs: Iterable[Run]) -> float:
-        """Return what was held in the budget's unit times hours."""
-        stated, amounts = self.knowledge.stated, list[float]()
-        for run in runs:
-            gpu_type = run.gpu_type or next(iter(stated.gpu_types))
-            paid = float(stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
-            amounts.append(paid * stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
-        return math.fsum(amounts)
+    def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
+        """Calculate widths where something moved or the time has come; None where there was no reason to.
 
-    def consider(self, now_s: float) -> Calculation | None:
-        """Calculate widths where something moved or the time has come; None where there was no reason to."""
-        if self._solved_s <= now_s < self._solved_s + self.terms.settle_s:
+        ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
+        """
+        if self._rests(self._solved_s, now_s):
             return None
         first = self.table is None and math.isinf(self._solved_s)
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")
-        looked = self._looked_s <= now_s < self._looked_s + self.terms.settle_s
-        late = not self._solved_s <= now_s < self._solved_s + self.terms.every_s
-        if not (urgent or late or (self._heard and not looked)):
+        late = self._is_late(now_s)
+        if not (urgent or late or (self._heard and not self._rests(self._looked_s, now_s))):
             return None
         self.knowledge.advance(now_s)
         # What nobody heard of has been forgotten a little, at most: that is for when it is time anyway.
@@ -182,12 +135,38 @@ class WidthCalculator:
         self._looked_s, self._heard = now_s, {}
         if not (urgent or late or moved):
             return None
+        self.knowledge.queued = self._load_queue() if waiting else {}
         moved = self._find_moved(self.knowledge.classes) or moved
         seen = {name: look.seen(self.knowledge.rate_per_hour(name)) for name, look in self._looks.items()}
-        changes = self._tell_changes(seen)
+        changes = tell_changes(seen, self._seen)
         reason = urgent or ("something moved" if moved else f"{self.terms.every_s / 60.0:g} minutes have passed")
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
+
+    def _rests(self, since_s: float, now_s: float) -> bool:
+        return since_s <= now_s < since_s + self.terms.settle_s
+
+    def _is_late(self, now_s: float) -> bool:
+        return not self._solved_s <= now_s < self._solved_s + self.terms.every_s
+
+    def rests(self, now_s: float) -> bool:
+        """Whether nothing would be calculated for a speed that is told now: it may be told later, with others."""
+        return self._rests(self._solved_s, now_s) or (self._rests(self._looked_s, now_s) and not self._is_late(now_s))
+
+    def _load_queue(self) -> dict[str, float]:
+        """Return the rates at which the jobs that are there count: each as one GPU, as far as the budget carries them.
+
+        So widths are the narrowest while there are more jobs than GPUs, and grow when the queue has become short.
+        """
+        knowledge, rates, load = self.knowledge, dict[str, float](), 0.0
+        knowledge.queued = {}
+        for name, (count, _) in self.ledger.open_jobs.items():
+            if name in self._looks and name in knowledge.classes:
+                look = self._looks[name]
+                rates[name] = max(knowledge.rate_per_hour(name), count / (look.size_gpu_hours * look.factor))
+                load += rates[name] * look.needs * look.factor
+        most = min(1.0, _FILLED * knowledge.known.budget_amount() / load) if load else 1.0
+        return {name: most * rate for name, rate in rates.items()}
 
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
@@ -230,28 +209,6 @@ class WidthCalculator:
                 most = self._look(name).most_moved(before, rate)
             moved = moved or most > limit
         return moved
-
-    def _tell_changes(self, seen: Mapping[str, Seen]) -> list[str]:
-        """Say in words what has changed since the last calculation."""
-        changes = []
-        for name, now in seen.items():
-            before = self._seen.get(name)
-            if before is None:
-                continue
-            words = [
-                f"{what} {old:.4g} to {new:.4g} {unit}"
-                for what, old, new, unit in (
-                    ("rate", before.rate_per_hour, now.rate_per_hour, "an hour"),
-                    ("size", before.size_gpu_hours, now.size_gpu_hours, "GPU-hours"),
-                )
-                if abs(math.log(new / old)) > _TOLD
-            ]
-            speed = now.distance(before)
-            if speed > _TOLD:
-                words.append("other widths" if math.isinf(speed) else f"speeds by up to {math.expm1(speed):.1%}")
-            if words:
-                changes.append(f"{name}: {', '.join(words)}")
-        return changes
 
     def _find_followed(self) -> float:
         """Return the budget that widths are made for: what is spent at the multiplier that holds the given one."""
@@ -313,7 +270,7 @@ class WidthCalculator:
         if not (fits and some_fit):
             return None
         bound_s = (least - sum(self._prices[limit] * amount for limit, amount in limits.items())) / total
-        kept = self._keep(bound_s, seconds / total, excess, {}, at_most=" at most")
+        kept = say_kept(bound_s, seconds / total, excess, self.terms.least_gain, at_most=" at most")
         return {"verdict": Verdict.KEPT, "bound_s": bound_s, "notes": (kept,), **present} if kept else None
 
     def _say_debt(self) -> str:
@@ -349,13 +306,14 @@ class WidthCalculator:
             notes.append(f"a table was found that takes {beyond[1]:.2%} more than the limit {beyond[0]}")
             said["verdict"] = Verdict.OVER_BUDGET
         elif result is not None and result.infeasibility is not None:
-            said |= {"verdict": Verdict.OVER_BUDGET, "needed": _find_needed(instance, result, probing.part)}
+            said |= {"verdict": Verdict.OVER_BUDGET, "needed": find_needed(instance, result, probing.part)}
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
         notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
         assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
         notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
-        kept = self._keep(new.objective, said.get("present_jct_s"), excess, probing.widths)
+        present_s = said.get("present_jct_s") if probing.widths == self._probed else None
+        kept = say_kept(new.objective, present_s, excess, self.terms.least_gain)
         if not kept:
             self._probed = probing.widths
             self.table = WidthTable(
@@ -377,26 +335,6 @@ class WidthCalculator:
             "gap": None if result is None else result.gap,
             "notes": (*notes, kept) if kept else tuple(notes),
         }
-
-    def _keep(
-        self,
-        new_s: float,
-        present_s: float | None,
-        excess: tuple[str, float] | None,
-        probed: dict[str, tuple[int, ...]],
-        at_most: str = "",
-    ) -> str:
-        """Return why the present table stays; empty where the new one is to be published."""
-        if present_s is None or probed != self._probed:
-            return ""
-        least = self.terms.least_gain
-        if excess is not None and excess[1] > least:
-            return ""
-        gain = 1.0 - new_s / present_s
-        if gain >= least:
-            return ""
-        beyond = f"; it takes {excess[1]:.2%} more than the limit {excess[0]}" if excess is not None else ""
-        return f"the table stays: a gain of{at_most} {max(gain, 0.0):.2%} is below {least:.2%}{beyond}"
 
     def _solve(
         self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
@@ -455,13 +393,3 @@ class WidthCalculator:
         if not self.knowledge.is_changed:
             self._looks = {name: Look(**look) for name, look in state["looks"].items()}
         self.table = None if state["table"] is None else WidthTable.parse(state["table"])
-
-
-def _find_needed(instance: BoaInstance, result: Result[BoaSolution], probed: float) -> float | None:
-    """Return the least budget that carries the load beside what probing takes; None where the budget alone is no help.
-
-    Both are in the unit that limits count in.
-    """
-    relaxed = () if result.infeasibility is None else result.infeasibility.relaxations
-    least = next((one.least_feasible for one in relaxed if one.limit == BUDGET), None)
-    return None if least is None else instance.count_limit(BUDGET, least) + probed * instance.budget_amount()

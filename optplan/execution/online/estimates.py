@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from optplan.execution.online.events import Measurement, Run
+from optplan.execution.online.events import Measurement, Run, Speed
 from optplan.execution.online.hints import Hints
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
@@ -123,7 +123,7 @@ class ClassEstimate:
             if sized:
                 self.hours[place] = self.hours.get(place, 0.0) + hours
 
-    def see_speed(self, measured: Measurement, gpu_type: str, per_epoch: float, weight: float) -> None:
+    def see_speed(self, measured: Measurement | Speed, gpu_type: str, per_epoch: float, weight: float) -> None:
         """Count a measurement; its speed is divided by ``per_epoch``, what its epoch is faster than the mean one."""
         self.changes += 1
         place = place_of(measured.gpu_type or gpu_type, measured.gpus)

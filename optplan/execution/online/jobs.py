@@ -113,6 +113,12 @@ class Rules:
         """Return the most GPUs of a type; infinite where there is no quota."""
         return self.quotas.get(gpu_type, math.inf)
 
+    @property
+    def most(self) -> float:
+        """The most GPUs of all types that there can ever be; infinite where nothing limits them."""
+        most = math.inf if self.most_gpus is None else self.most_gpus
+        return min(most, sum(self.cap(name) for name in self.gpus_per_node))
+
     def most_of(self, gpu_type: str) -> float:
         """Return the most GPUs of a type that there can ever be; infinite where nothing limits them."""
         return min(self.cap(gpu_type), math.inf if self.most_gpus is None else self.most_gpus)

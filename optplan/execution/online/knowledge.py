@@ -18,7 +18,15 @@ from optplan.execution.online.estimates import (
     mean_row,
     predict,
 )
-from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, NodeStart, OnlineEvent
+from optplan.execution.online.events import (
+    Arrival,
+    Completion,
+    HintsReported,
+    Measurement,
+    NodeStart,
+    OnlineEvent,
+    Speed,
+)
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
@@ -51,6 +59,8 @@ class Knowledge:
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
         self._watched_h = 0.0
+        #: By class, the rate that counts while jobs wait; empty while none does.
+        self.queued: dict[str, float] = {}
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
         """Take what happened, as :meth:`~optplan.execution.online.calculator.WidthCalculator.take` says."""
@@ -90,7 +100,7 @@ class Knowledge:
                 raise DataError("gpu_type", f"got {event.gpu_type!r}", f"one of {', '.join(types)} is needed")
             return
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
-        if isinstance(event, Measurement):
+        if isinstance(event, Measurement | Speed):
             self._take_speed(event, at_s)
             return
         weight = self._weigh(at_s, self.now_s)
@@ -122,7 +132,7 @@ class Knowledge:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.see_hints(event.hints, event.gpu_type or on)
 
-    def _take_speed(self, event: Measurement, at_s: float) -> None:
+    def _take_speed(self, event: Measurement | Speed, at_s: float) -> None:
         """Take a measurement: most of what is told, so that its class is aged no more often than it has to be."""
         estimate, (on, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
         if self.now_s - estimate.aged_s > self.terms.window_h * SECONDS_PER_HOUR:
@@ -166,14 +176,14 @@ class Knowledge:
         if gpu_type is not None and gpu_type not in types:
             raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
 
-    def _require_width(self, event: Measurement) -> None:
+    def _require_width(self, event: Measurement | Speed) -> None:
         """Refuse a width so far beyond all allowed ones that it is none: estimates are kept by width."""
         widths = self.known.options(event.job_class).widths
         if event.gpus > 2 * int(widths.max()):
             fix = f"class {event.job_class} may hold up to {int(widths.max())}; allow more widths in the instance"
             raise DataError("gpus", f"got {event.gpus}", fix)
 
-    def _find_epoch_factor(self, event: Measurement) -> tuple[str, float]:
+    def _find_epoch_factor(self, event: Measurement | Speed) -> tuple[str, float]:
         """Return the type that was measured, and by how much its speedup in that epoch is above the mean one there."""
         key = (event.job_class, event.gpu_type, event.gpus, event.epoch)
         found = self._factors.get(key)
@@ -225,8 +235,11 @@ class Knowledge:
         return ClassEstimate(*stated, since_s=self._began_s, aged_s=self.now_s)
 
     def rate_per_hour(self, name: str) -> float:
-        """Return the estimated rate of a class."""
-        return max(self.classes[name].rate_per_hour(self.now_s, self.terms.window_h), _LEAST_RATE)
+        """Return the estimated rate of a class, or that of its queue."""
+        rate = self.queued.get(name)
+        return max(
+            self.classes[name].rate_per_hour(self.now_s, self.terms.window_h) if rate is None else rate, _LEAST_RATE
+        )
 
     def estimate_class(self, name: str) -> JobClass:
         """Return a class as its jobs are estimated now; how often they come is as it was stated."""

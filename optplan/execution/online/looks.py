@@ -28,6 +28,8 @@ from optplan.schema import FloatArray
 
 #: What rounding may do to a logarithm.
 _ROUNDING = 1e-9
+#: Least relative change of an estimate that is told.
+_TOLD = 1e-3
 #: By how much a size or a speed may have moved since a look, relatively.
 _REACH = 0.05
 #: The sizes for which jobs are weighed.
@@ -188,3 +190,26 @@ def follow_path(costs: PathCosts, path: Sequence[int]) -> FloatArray:
     value = costs.run_value[epochs, nodes].sum() + costs.enter_value[came].sum()
     used = costs.run_consumption[:, epochs, nodes].sum(axis=1) + costs.enter_consumption[:, *came].sum(axis=1)
     return np.append(value, used)
+
+
+def tell_changes(seen: Mapping[str, Seen], last: Mapping[str, Seen]) -> list[str]:
+    """Say in words what has changed by class since what was seen last."""
+    changes = []
+    for name, now in seen.items():
+        before = last.get(name)
+        if before is None:
+            continue
+        words = [
+            f"{what} {old:.4g} to {new:.4g} {unit}"
+            for what, old, new, unit in (
+                ("rate", before.rate_per_hour, now.rate_per_hour, "an hour"),
+                ("size", before.size_gpu_hours, now.size_gpu_hours, "GPU-hours"),
+            )
+            if abs(math.log(new / old)) > _TOLD
+        ]
+        speed = now.distance(before)
+        if speed > _TOLD:
+            words.append("other widths" if math.isinf(speed) else f"speeds by up to {math.expm1(speed):.1%}")
+        if words:
+            changes.append(f"{name}: {', '.join(words)}")
+    return changes

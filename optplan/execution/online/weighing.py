@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from optplan.contracts import Result
 from optplan.contracts.judgement import Evaluation
+from optplan.execution.online.events import Run
 from optplan.execution.online.width_table import WidthTable
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import WidthRow
+from optplan.units import SECONDS_PER_HOUR
 
 
 def solution_of(table: WidthTable) -> BoaSolution:
@@ -39,3 +45,23 @@ def find_excess(limits: Mapping[str, float], takes: Mapping[str, float]) -> tupl
     excess = {name: takes[name] / amount - 1.0 for name, amount in limits.items() if amount > 0}
     worst = max(excess, key=lambda name: excess[name])
     return (worst, excess[worst]) if excess[worst] > 0 else None
+
+
+def find_needed(instance: BoaInstance, result: Result[BoaSolution], probed: float) -> float | None:
+    """Return the least budget that carries the load beside what probing takes; None where the budget alone is no help.
+
+    Both are in the unit that limits count in.
+    """
+    relaxed = () if result.infeasibility is None else result.infeasibility.relaxations
+    least = next((one.least_feasible for one in relaxed if one.limit == BUDGET), None)
+    return None if least is None else instance.count_limit(BUDGET, least) + probed * instance.budget_amount()
+
+
+def count_held(instance: BoaInstance, runs: Iterable[Run]) -> float:
+    """Return what was held in the budget's unit times hours."""
+    amounts = list[float]()
+    for run in runs:
+        gpu_type = run.gpu_type or next(iter(instance.gpu_types))
+        paid = float(instance.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
+        amounts.append(paid * instance.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
+    return math.fsum(amounts)

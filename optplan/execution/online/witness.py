@@ -5,7 +5,7 @@ Streams and the cluster's simulation are told by the same piece, so that they le
 
 from __future__ import annotations
 
-from optplan.execution.online.events import Arrival, Completion, Measurement, OnlineEvent, Run
+from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run, Speed
 
 
 class Witness:
@@ -39,17 +39,7 @@ class Witness:
         gpu_type: str | None = None,
     ) -> None:
         """Note how fast a job was, in the unit of its class; ``what`` tells its measurements apart."""
-        self._events.append(
-            Measurement(
-                id=f"{job} {what}",
-                at_s=at_s,
-                job_class=self._classes[job],
-                gpus=gpus,
-                gpu_type=gpu_type,
-                speed=speed,
-                epoch=epoch,
-            )
-        )
+        self._events.append(Speed(f"{job} {what}", at_s, self._classes[job], gpus, gpu_type, speed, epoch))
 
     def note_end(self, job: str, at_s: float, *, whole: bool, held: tuple[Run, ...] = ()) -> None:
         """Note that a job is over, whether it did all of its work, and what it held where that is more than it ran."""

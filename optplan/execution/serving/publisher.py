@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from optplan.errors import OptplanError, OutputError, UsageError
 from optplan.execution.checkpoints import synchronise
-from optplan.execution.online.calculator import Calculation, Verdict, WidthCalculator
+from optplan.execution.online.calculations import Calculation, Verdict
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable

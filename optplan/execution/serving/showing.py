@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import MissingExtraError
-from optplan.execution.online.calculator import Calculation, Verdict
+from optplan.execution.online.calculations import Calculation, Verdict
 from optplan.execution.online.width_table import Holding, WidthTable
 from optplan.execution.serving.publisher import View
 

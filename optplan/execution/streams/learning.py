@@ -14,9 +14,10 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.online.calculator import Verdict, WidthCalculator
+from optplan.execution.online.calculations import Verdict
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.estimates import mean_row
-from optplan.execution.online.events import NodeStart, Run
+from optplan.execution.online.events import NodeStart, Run, Speed
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
@@ -27,7 +28,7 @@ from optplan.execution.state import Phase
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.speedup import Evidence
-from optplan.units import SECONDS_PER_HOUR, format_duration
+from optplan.units import SECONDS_PER_HOUR, Amount, format_duration
 
 
 class Reporter(Witness):
@@ -42,6 +43,8 @@ class Reporter(Witness):
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
         self._wanted: dict[str, told.OperationWanted] = {}
+        # Jobs that hold nothing, and since when; who has waited longest is the first.
+        self._idle: dict[str, float] = {}
 
     def see(self, record: told.Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
@@ -57,6 +60,7 @@ class Reporter(Witness):
                 self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
             case told.OperationWanted():
                 self._wanted[record.operation] = record
+                self._idle.pop(record.trial, None)
             case told.OperationEnded():
                 wanted = self._leave(record)
                 if record.iterations >= self._jobs[wanted.trial][0]:
@@ -111,16 +115,25 @@ class Reporter(Witness):
 class Learner(Reporter):
     """Keeps a calculator on the run's clock."""
 
-    def __init__(self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None, most_gpus: float = math.inf
+    ) -> None:
         super().__init__(sizes)
+        self._is_limited = math.isfinite(most_gpus)
+        if self._is_limited:
+            most = most_gpus * max(instance.prices_on_demand.values())
+            instance = instance.replace(budget=Amount(min(instance.budget_amount(), most), instance.budget_unit))
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._terms = terms
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
+        if self._calculator.rests(now_s) and all(isinstance(event, Speed) for event in self._events):
+            return None
         if events := self.take_events():
             self._calculator.take(events, now_s)
-        made = self._calculator.consider(now_s)
+        waiting = self._is_limited and next(iter(self._idle.values()), now_s) < now_s
+        made = self._calculator.consider(now_s, waiting=waiting)
         if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
             return None
         holds = made.followed in (None, made.budget)

@@ -204,7 +204,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
         weights = {unit.id: unit.weight for unit in self.plan.units}
         rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
-        learner, journal = self._make_learner(), self.journal
+        learner, journal = self._make_learner(rules), self.journal
         return StreamDriver(
             self.state,
             self._jobs,
@@ -216,10 +216,10 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             listener=listener,
         )
 
-    def _make_learner(self) -> Learner | None:
+    def _make_learner(self, rules: Rules) -> Learner | None:
         if self._instance is None:
             return None
-        learner = Learner(self._instance, self.options.terms, self._sizes)
+        learner = Learner(self._instance, self.options.terms, self._sizes, rules.most)
         learner.recall(self.past)
         return learner
 

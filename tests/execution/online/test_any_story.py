@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from optplan.execution.online.calculator import Verdict, WidthCalculator
+from optplan.execution.online.calculations import Verdict
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import OnlineEvent, parse_event
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable

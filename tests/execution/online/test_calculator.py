@@ -14,7 +14,8 @@ import pytest
 from optplan.contracts import Result
 from optplan.errors import DataError, UsageError
 from optplan.execution.online import calculator as calculator_module
-from optplan.execution.online.calculator import Calculation, Verdict, WidthCalculator
+from optplan.execution.online.calculations import Calculation, Verdict
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold
@@ -109,6 +110,30 @@ def test_steady_arrivals_leave_a_rate_where_it_was(stream: BoaInstance, start_s:
         calculator.take(_arrive("a"), start_s + 3600.0 * hour)
     rate = calculator.knowledge.estimate().classes["a"].arrival_rate_per_hour
     assert rate == pytest.approx(1.0, abs=1 / 24)
+
+
+def test_jobs_that_wait_count_as_load(stream: BoaInstance, start_s: float) -> None:
+    """A hundred jobs of 1 GPU-hour that wait take 98 % of 2.5 GPUs on one each, however long ago they came."""
+    calculator = WidthCalculator(stream, Terms(window_h=1.0), now_s=start_s)
+    calculator.take(_arrive("a", 100), start_s)
+    _consider(calculator, start_s)
+    made = calculator.consider(start_s + 40 * 3600.0, waiting=True)
+    assert made is not None
+    assert calculator.knowledge.rate_per_hour("a") == pytest.approx(0.98 * 2.5)
+    assert _held(calculator, "a") == [1]
+    # Nobody waits any more: what came 60 windows ago is forgotten.
+    _consider(calculator, start_s + 60 * 3600.0)
+    assert calculator.knowledge.rate_per_hour("a") < 1e-10
+    assert _held(calculator, "a") > [1]
+
+
+def test_a_short_queue_counts_each_job_as_one_gpu(stream: BoaInstance, start_s: float) -> None:
+    """Two jobs of 1 GPU-hour are two an hour: 2 GPUs on one each, which the budget of 2.5 carries."""
+    calculator = WidthCalculator(stream, Terms(window_h=1.0), now_s=start_s)
+    calculator.take(_arrive("a", 2), start_s)
+    _consider(calculator, start_s)
+    calculator.consider(start_s + 40 * 3600.0, waiting=True)
+    assert calculator.knowledge.rate_per_hour("a") == pytest.approx(2.0)
 
 
 def test_what_happened_earlier_weighs_less(stream: BoaInstance, start_s: float) -> None:

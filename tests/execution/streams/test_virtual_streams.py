@@ -165,6 +165,12 @@ def test_a_plan_says_when_jobs_come_as_it_does_not_expect(
     assert ("the plan will not hold" in outcome.drift) is told
 
 
+def test_no_more_is_planned_for_than_there_are_gpus(make_instance: MakeInstance) -> None:
+    """Of a budget beyond 2 GPUs only these can be held."""
+    assert Learner(make_instance(GOOD).replace(budget="7gpu"), Terms(), most_gpus=2).ledger.budget == 2.0
+    assert Rules({"cpu": 1}, most_gpus=7, quotas={"cpu": 5}).most == 5.0
+
+
 def test_on_few_slots_jobs_queue_and_none_is_given_twice(
     make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
 ) -> None:

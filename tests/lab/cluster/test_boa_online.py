@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.execution.online.events import Measurement, OnlineEvent
+from optplan.execution.online.events import Speed, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
@@ -79,12 +79,12 @@ def test_a_speed_is_told_of_a_quarter_of_an_hour_or_of_a_whole_job(instance: Boa
     """Three epochs of 10 minutes on one GPU: the first two are told of together, and the third as the job ends."""
     short = TabledApplication({1: np.array([600.0, 300.0, 600.0])}, num_epochs=3)
     policy = BoaOnline(instance)
-    told = list[Measurement]()
+    told = list[Speed]()
     take = policy._calculator.take
 
     def listen(events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
         listed = list(events)
-        told.extend(event for event in listed if isinstance(event, Measurement))
+        told.extend(event for event in listed if isinstance(event, Speed))
         return take(listed, now_s)
 
     policy._calculator.take = listen  # type: ignore[method-assign]

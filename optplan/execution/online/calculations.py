@@ -1,0 +1,63 @@
+"""What one calculation of widths found, and what became of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from optplan.schema import FrozenModel
+
+
+class Verdict(StrEnum):
+    """What became of a calculation."""
+
+    PUBLISHED = "published"
+    #: The present table stays: the new one gains too little.
+    KEPT = "kept"
+    #: No table keeps the limits; the present one stays.
+    OVER_BUDGET = "over-budget"
+    #: There is no plan; the present table stays.
+    FAILED = "failed"
+
+
+class Calculation(FrozenModel):
+    """One calculation, and what became of it.
+
+    ``at_s`` is in seconds since 1970; ``reason`` is why it was made, ``changes`` what had moved since the last one, in
+    words. ``notes`` say why the table was kept, which classes are probed, or that a budget is too small. ``number`` is
+    of the table that holds from now on, None before the first. ``mean_jct_s``, ``bound_s`` and ``gap`` are the new
+    plan's; while classes are probed there is no bound, and the gap is that of the others. ``present_jct_s`` is what the
+    table before promises under the same estimates; None where it breaks a limit or lacks a class. ``budget``,
+    ``followed`` (what widths are made for, so that the budget holds), ``planned`` (what the table that holds takes) and
+    ``needed`` (the least that carries the load, where the given one does not) are in ``unit``; ``debt_h`` is in hours
+    of the budget, as :class:`~optplan.execution.online.ledger.Ledger` has it.
+    """
+
+    at_s: float
+    verdict: Verdict
+    reason: str
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    number: int | None = None
+    mean_jct_s: float | None = None
+    bound_s: float | None = None
+    gap: float | None = None
+    present_jct_s: float | None = None
+    budget: float
+    followed: float | None = None
+    debt_h: float = 0.0
+    planned: float | None = None
+    needed: float | None = None
+    unit: str
+
+
+def say_kept(
+    new_s: float, present_s: float | None, excess: tuple[str, float] | None, least_gain: float, at_most: str = ""
+) -> str:
+    """Return why the present table stays; empty where the new one is to be published."""
+    if present_s is None or (excess is not None and excess[1] > least_gain):
+        return ""
+    gain = 1.0 - new_s / present_s
+    if gain >= least_gain:
+        return ""
+    beyond = f"; it takes {excess[1]:.2%} more than the limit {excess[0]}" if excess is not None else ""
+    return f"the table stays: a gain of{at_most} {max(gain, 0.0):.2%} is below {least_gain:.2%}{beyond}"
