@@ -24,8 +24,8 @@ from optplan.contracts.result import Result
 from optplan.execution.online.jobs import Order
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
-from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
+from optplan.execution.streams.state import StreamJob
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import BoaPlan, build_plan

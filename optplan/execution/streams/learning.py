@@ -57,6 +57,7 @@ class Reporter(Witness):
                 self._see_node(record)
             case told.JobArrived():
                 self._jobs[record.job] = record.epochs, set(), []
+                self._idle[record.job] = record.t
                 self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
             case told.OperationWanted():
                 self._wanted[record.operation] = record
@@ -91,6 +92,7 @@ class Reporter(Witness):
     def _leave(self, record: told.OperationEnded | told.OperationFailed) -> told.OperationWanted:
         """Note what an operation held that is over."""
         wanted = self._wanted.pop(record.operation)
+        self._idle[wanted.trial] = record.t
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
         self._jobs[wanted.trial][2].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
         return wanted
@@ -109,6 +111,7 @@ class Reporter(Witness):
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
         held = tuple(self._jobs.pop(job)[2])
+        self._idle.pop(job, None)
         self.note_end(job, at_s, whole=whole, held=held)
 
 
