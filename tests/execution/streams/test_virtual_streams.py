@@ -489,8 +489,7 @@ def test_a_table_that_is_published_is_followed_and_its_publisher_is_told(
     )
     assert (outcome.tables, outcome.classes[0].widths) == (1, (4,))
     told = [parse_event(json.loads(each.read_text(encoding="utf-8"))) for each in sorted(inbox.iterdir())]
-    assert [event.kind for event in told].count("arrival") == 2
-    assert [event.kind for event in told].count("measurement") == 6
+    assert [sum(isinstance(event, kind) for event in told) for kind in (Arrival, Measurement)] == [2, 6]
     path.write_text("{", encoding="utf-8")
     outcome = run_stream(plan_of(poor), make_jobs(1, 9.0), truth=good, table=str(path))
     assert (outcome.tables, outcome.code) == (0, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.execution.online.events import Speed, OnlineEvent
+from optplan.execution.online.events import OnlineEvent, Speed
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
