@@ -122,7 +122,7 @@ def _serve(
             sender.send(("judged", _judge(*work, lambda begun: sender.send(("begun", begun)))))
     except OptplanError as error:
         sender.send(("raised", error))
-    except (MemoryError, ImportError):  # as if it had been ended: compiled loops have no memory to be loaded into
+    except (MemoryError, ImportError, SystemError):  # as if it had been ended: so do libraries say that memory is short
         os._exit(1)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other process has to hear of it
         sender.send(("raised", InternalError(f"{type(error).__name__}: {error}")))

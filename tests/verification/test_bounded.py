@@ -131,8 +131,11 @@ def test_a_judge_that_does_not_end_is_ended() -> None:
 
 @pytest.mark.skipif(not STATUS.exists(), reason="the system has no caps of memory that can be set beyond what is used")
 def test_without_memory_nothing_is_called_checked() -> None:
-    """Where not even the decisions can be evaluated, that is what fails."""
-    instance, result = chain(10)
+    """Where not even the decisions can be evaluated, that is what fails: of 400 classes, within what a process has."""
+    one = build_named("boa-two-classes")
+    classes = {f"{name}-{copy}": each for copy in range(200) for name, each in one.classes.items()}
+    instance = one.replace(classes=classes, budget="3200gpu", policy="pure")
+    result = solve(instance, check=False, certify=False, gap=0.5)
     ended = verify_capped(instance, result, gap=1e-6, as_given=True, time_limit_s=60.0, large=0, most_bytes=0)
     (check,) = ended.checks
     assert "could not be computed within 70 s of processor time and 0 GiB of memory" in check.message
