@@ -132,7 +132,7 @@ def test_a_judge_that_does_not_end_is_ended() -> None:
 @pytest.mark.skipif(not STATUS.exists(), reason="the system has no caps of memory that can be set beyond what is used")
 def test_without_memory_nothing_is_called_checked() -> None:
     """Where not even the decisions can be evaluated, that is what fails: of 400 classes, within what a process has."""
-    one = build_named("boa-two-classes")
+    one: Any = build_named("boa-two-classes")
     classes = {f"{name}-{copy}": each for copy in range(200) for name, each in one.classes.items()}
     instance = one.replace(classes=classes, budget="3200gpu", policy="pure")
     result = solve(instance, check=False, certify=False, gap=0.5)
