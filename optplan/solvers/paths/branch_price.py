@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.incumbents import Neighbourhoods, choose_columns
-from optplan.solvers.paths.run_problem import Gains, Part, RunProblem, Split
+from optplan.solvers.paths.run_problem import Gains, Neighbourhoods, Part, RunProblem, Split, choose_columns
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
 

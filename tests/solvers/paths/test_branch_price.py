@@ -13,7 +13,7 @@ import pytest
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.judge import loops
 from optplan.solvers.layered_graphs import path_totals
-from optplan.solvers.paths import TUNING, branch_price, incumbents, run_problem, runs, simplex
+from optplan.solvers.paths import TUNING, branch_price, run_problem, runs, simplex
 from optplan.solvers.paths.search import Effort
 
 Maker = Callable[..., tuple[PathCosts, ...]]
@@ -220,7 +220,7 @@ def test_neighbourhoods_grow_once_all_were_cut_short() -> None:
 
     A better plan begins anew with all three; where none was cut short nothing is left.
     """
-    near = incumbents.Neighbourhoods(3)
+    near = run_problem.Neighbourhoods(3)
     begun = TUNING.parts_near
     assert [near.take(9.0) for _ in range(3)] == [(0, 1), (0, 2), (1, 2)]
     near.note_cut_short((0, 2))
