@@ -1,10 +1,45 @@
-"""A small application and a trace of it, as files."""
+"""A small application and a trace of it, as files; and newtrace-1, as an instance and its jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
+
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.job_traces import JobTrace
+from optplan.lab.traces.sia_boa import build_sia_instance
+from optplan.lab.traces.sia_workloads import read_workload
+
+ReadNewtrace: TypeAlias = Callable[..., tuple[BoaInstance, JobTrace]]
+
+
+@pytest.fixture
+def read_newtrace(data_pack: Path) -> ReadNewtrace:
+    """Return what reads newtrace-1 with Sia's slowdowns; options are those of the instance."""
+
+    def read(**options: Any) -> tuple[BoaInstance, JobTrace]:  # noqa: ANN401 - options of several types
+        workload = data_pack / "sia" / "workloads" / "newtrace" / "workload-1.csv"
+        instance = build_sia_instance(workload, data_pack / "sia" / "traces", "aws", slowdown=True, **options)
+        jobs, places = read_workload(workload), [*instance.classes]
+        unknown = np.full(len(jobs.job_names), np.nan)
+        return instance, JobTrace(
+            name="newtrace-1",
+            classes=tuple(places),
+            class_index=np.array([places.index(jobs.applications[which]) for which in jobs.application_index]),
+            arrive_s=jobs.submission_s,
+            size=np.ones(unknown.size),
+            ids=np.array(jobs.job_names),
+            gpus=unknown,
+            run_s=unknown,
+            wait_s=unknown,
+            span_s=jobs.span_s,
+        )
+
+    return read
 
 
 @pytest.fixture

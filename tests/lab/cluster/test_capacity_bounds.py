@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,11 +17,12 @@ from optplan.instances.job_traces import JobTrace
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, TabledApplication
 from optplan.lab.cluster.policies.in_turn import EqualShare, hold_one_width
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.traces.sia_boa import build_sia_instance
-from optplan.lab.traces.sia_workloads import read_workload
 from optplan.progress import Stopwatch
 from optplan.solving.capacity import bound_by_capacity
 from optplan.verification.capacity import list_trace_courses
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import ReadNewtrace
 
 
 def draw_small(seed: int) -> tuple[BoaInstance, JobTrace, int]:
@@ -101,22 +102,7 @@ def test_the_bound_is_near_the_policies() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
-def test_newtrace_is_bounded_as_well_as_is_written_down(data_pack: Path) -> None:
+def test_newtrace_is_bounded_as_well_as_is_written_down(read_newtrace: ReadNewtrace) -> None:
     """960 jobs with Sia's slowdowns on 120 GPUs: within 1 % of 2,852 s, a value that is no proof and 0.7 % too high."""
-    workload = data_pack / "sia" / "workloads" / "newtrace" / "workload-1.csv"
-    instance = build_sia_instance(workload, data_pack / "sia" / "traces", "aws", slowdown=True)
-    jobs, places = read_workload(workload), [*instance.classes]
-    unknown = np.full(len(jobs.job_names), np.nan)
-    trace = JobTrace(
-        name="newtrace-1",
-        classes=tuple(places),
-        class_index=np.array([places.index(jobs.applications[which]) for which in jobs.application_index]),
-        arrive_s=jobs.submission_s,
-        size=np.ones(unknown.size),
-        ids=np.array(jobs.job_names),
-        gpus=unknown,
-        run_s=unknown,
-        wait_s=unknown,
-        span_s=jobs.span_s,
-    )
+    instance, trace = read_newtrace()
     assert 0.99 * 2852.0 < bound_by_capacity(instance, trace, 120).mean_jct_s < 2852.0

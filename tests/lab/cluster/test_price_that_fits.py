@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise, product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,15 +14,15 @@ from optplan.errors import UsageError
 from optplan.execution.progress import Course
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import write_json
-from optplan.instances.job_traces import JobTrace
 from optplan.lab.cluster.jobs import Job, Sight, TabledApplication
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.traced_jobs import simulate_trace
-from optplan.lab.traces.sia_boa import build_sia_instance
-from optplan.lab.traces.sia_workloads import read_workload
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import ReadNewtrace
 
 
 def make_instance(
@@ -197,24 +198,9 @@ def test_it_needs_one_type_of_gpu() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
-def test_newtrace_is_served_as_well_as_is_written_down(data_pack: Path) -> None:
+def test_newtrace_is_served_as_well_as_is_written_down(read_newtrace: ReadNewtrace) -> None:
     """960 jobs with Sia's slowdowns, by the instance's tables: 3,581 s at 136 GPUs and 2,357 s at 192."""
-    workload = data_pack / "sia" / "workloads" / "newtrace" / "workload-1.csv"
-    instance = build_sia_instance(workload, data_pack / "sia" / "traces", "aws", slowdown=True, max_width=64)
-    jobs = read_workload(workload)
-    unknown, places = np.full(len(jobs.job_names), np.nan), [*instance.classes]
-    trace = JobTrace(
-        name="newtrace-1",
-        classes=tuple(places),
-        class_index=np.array([places.index(jobs.applications[which]) for which in jobs.application_index]),
-        arrive_s=jobs.submission_s,
-        size=np.ones(unknown.size),
-        ids=np.array(jobs.job_names),
-        gpus=unknown,
-        run_s=unknown,
-        wait_s=unknown,
-        span_s=jobs.span_s,
-    )
+    instance, trace = read_newtrace(max_width=64)
     for nodes, mean_s in ((34, 3581.0), (48, 2357.0)):
         outcome = simulate_trace(instance, trace, PriceThatFits(instance), gpus_per_node=4, nodes=nodes)
         assert float(outcome.jct_s.mean()) == pytest.approx(mean_s, rel=0.02)
