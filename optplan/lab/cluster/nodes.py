@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from optplan.errors import InternalError, UsageError
+from optplan.execution.online.stock import FreeGpus
 from optplan.lab.cluster.jobs import Places
 from optplan.schema import LARGEST_COUNT
 
@@ -16,9 +17,8 @@ _NONE: frozenset[int] = frozenset()
 class Nodes:
     """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed."""
 
-    # GPUs are taken together: whole nodes first, then the fullest node that the rest fits on; nobody is moved for
-    # others. A node that is rented again within ``reclaim_s`` of its return is there after ``warm_start_s``, others
-    # after ``start_s``; ``reclaimed_s`` is the time in between. Whoever watches empties ``came`` and ``went``.
+    # A node that is rented again within ``reclaim_s`` of its return is there after ``warm_start_s``, others after
+    # ``start_s``; ``reclaimed_s`` is the time in between. Whoever watches empties ``came`` and ``went``.
 
     def __init__(
         self,
@@ -45,15 +45,13 @@ class Nodes:
         self.reclaimed_s = 0.0
         self.came: list[int] = []
         self.went: list[int] = []
-        self._free: dict[int, int] = {}
+        self._free = FreeGpus[int](gpus_per_node)
         self._ready_s: dict[int, float] = {}
-        # Nodes by free GPUs, each a dict for its order: what is taken must not depend on hashes.
-        self._by_free: list[dict[int, None]] = [{} for _ in range(gpus_per_node + 1)]
         self._made = self.rented
         self._names: tuple[int, ...] | None = None  # until nodes come or go
         self.came += range(self.rented)
         for node in range(self.rented):
-            self._put(node, gpus_per_node)
+            self._free.add(node)
 
     @property
     def gpus(self) -> float:
@@ -64,43 +62,33 @@ class Nodes:
         """Take GPUs; return where they are, and when all of their nodes can be used."""
         if gpus > self.gpus - self.used:
             raise InternalError(f"{gpus} GPUs were asked for where {self.gpus - self.used:g} are free")
-        places = []
-        wanted, ready_s = gpus, now_s
-        while wanted:
-            node = self._choose(wanted, now_s)
-            count = min(wanted, self._free[node])
-            self._move(node, self._free[node] - count)
-            places.append((node, count))
-            wanted -= count
-            ready_s = max(ready_s, self._ready_s.get(node, now_s))
+        place = self._free.take(gpus, None if self.is_fixed else lambda: self._rent(now_s))
         self.used += gpus
-        return tuple(places), ready_s
+        return tuple(place.items()), self._find_ready(place, now_s)
 
     def take_places(self, places: Places, now_s: float) -> float:
         """Take GPUs of nodes that somebody chose; return when all of these can be used."""
         for node, count in places:
-            if not 0 < count <= self._free.get(node, 0):
-                message = f"{count} GPUs of node {node} were asked for where {self._free.get(node, 0)} are free"
-                raise InternalError(message)
-            self._move(node, self._free[node] - count)
+            free = self._free.by_node.get(node, 0)
+            if not 0 < count <= free:
+                raise InternalError(f"{count} GPUs of node {node} were asked for where {free} are free")
+            self._free.shift(node, -count)
             self.used += count
-        return max((self._ready_s.get(node, now_s) for node, _ in places), default=now_s)
+        return self._find_ready((node for node, _ in places), now_s)
 
     def release(self, places: Places, now_s: float) -> None:
         """Give GPUs back; nodes that are empty then are no longer rented, unless their number is fixed."""
         for node, count in places:
-            free = self._free[node] + count
-            if free == self.gpus_per_node and not self.is_fixed:
-                self._return(node, now_s)
-            else:
-                self._move(node, free)
+            self._free.shift(node, count)
             self.used -= count
+            if not self.is_fixed and self._free.by_node[node] == self.gpus_per_node:
+                self._return(node, now_s)
 
     @property
     def names(self) -> tuple[int, ...]:
         """Names of the nodes that are rented, ascending."""
         if self._names is None:
-            self._names = tuple(sorted(self._free))
+            self._names = tuple(self._free.by_node)
         return self._names
 
     def list_starting(self, now_s: float) -> frozenset[int]:
@@ -116,18 +104,19 @@ class Nodes:
 
     def emptiest(self, count: int) -> tuple[int, ...]:
         """Return nodes that are best given up: those with the most free GPUs, the newest of them first."""
-        return tuple(sorted(self._free, key=lambda node: (self._free[node], node), reverse=True)[:count])
+        free = self._free.by_node
+        return tuple(sorted(free, key=lambda node: (free[node], node), reverse=True)[:count])
 
     def retire(self, nodes: Iterable[int], now_s: float) -> None:
         """Return nodes on which nobody is."""
         for node in nodes:
-            if self._free[node] != self.gpus_per_node:
+            if self._free.by_node[node] != self.gpus_per_node:
                 raise InternalError(f"node {node} was given up while a job is on it")
             self._return(node, now_s)
 
     def lose(self, node: int, now_s: float) -> None:
         """Let a node on which nobody is any more be taken away; where their number is fixed, another is rented."""
-        if node in self._free:
+        if node in self._free.by_node:
             self._remove(node)
         elif self._reclaim_s:  # it was returned just now, when it became empty: nobody pays for it any more
             self._leaving.pop()
@@ -142,20 +131,15 @@ class Nodes:
             self._leaving.append(now_s + self._reclaim_s)
 
     def _remove(self, node: int) -> None:
-        del self._by_free[self._free.pop(node)][node]
+        self._free.remove(node)
         self._ready_s.pop(node, None)
         self._names = None
         self.went.append(node)
         self.rented -= 1
 
-    def _choose(self, wanted: int, now_s: float) -> int:
-        """Return the node from which to take next."""
-        for free in range(min(wanted, self.gpus_per_node), self.gpus_per_node + 1):
-            if self._by_free[free]:
-                return next(iter(self._by_free[free]))
-        if not self.is_fixed:
-            return self._rent(now_s)
-        return next(next(iter(nodes)) for nodes in reversed(self._by_free) if nodes)
+    def _find_ready(self, nodes: Iterable[int], now_s: float) -> float:
+        """Return when all of some nodes can be used."""
+        return max((self._ready_s.get(node, now_s) for node in nodes), default=now_s)
 
     def _rent(self, now_s: float) -> int:
         node, self._made = self._made, self._made + 1
@@ -170,13 +154,5 @@ class Nodes:
         self.came.append(node)
         self._names = None
         self.rented += 1
-        self._put(node, self.gpus_per_node)
+        self._free.add(node)
         return node
-
-    def _move(self, node: int, free: int) -> None:
-        del self._by_free[self._free[node]][node]
-        self._put(node, free)
-
-    def _put(self, node: int, free: int) -> None:
-        self._free[node] = free
-        self._by_free[free][node] = None
