@@ -248,7 +248,6 @@ class State(RunState):
         self.trials: dict[str, TrialState] = {}
         self.pools = {segment.pool: set() for segment in plan.segments}
         self.segments = {segment.id: SegmentState(segment) for segment in plan.segments}
-        self.operations: dict[str, OperationState] = {}
         self.active: set[str] = set()
         self.open: set[str] = set()
 

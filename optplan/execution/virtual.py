@@ -57,9 +57,10 @@ class ClockExecutor(Executor):
     def __init__(self, now_s: float) -> None:
         #: Holds what is heard, and what happens in operations: by their names, or what makes it happen.
         self._clock: VirtualClock[Any] = VirtualClock(now_s)
-        #: By node, the tickets of what is to happen to it; and operations.
+        #: By node, the tickets of what is to happen to it; and operations: what their heirs know, and the ticket.
         self._nodes: dict[str, list[int]] = {}
         self._running: dict[str, Any] = {}
+        self._stopping: set[str] = set()
 
     def now_s(self) -> float:
         """Return what the clock shows."""
@@ -77,6 +78,14 @@ class ClockExecutor(Executor):
         for node in nodes:
             for ticket in self._nodes.pop(node, ()):
                 self._clock.cancel(ticket)
+
+    def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
+        """Stop an operation where it is; that is reported at once."""
+        if operation in self._running and operation not in self._stopping:
+            *known, ticket = self._running[operation]
+            self._clock.cancel(ticket)
+            self._stopping.add(operation)
+            self._running[operation] = *known, self._clock.schedule(self._clock.now, operation)
 
     def poll(self, until_s: float) -> list[Event]:
         """Move the clock to the next time at which something happens, and return all that happens then."""
@@ -146,13 +155,6 @@ class VirtualExecutor(ClockExecutor):
         if operation.id not in self._running:
             end_s = operation.wanted_s + self._time_operation(operation)
             self._running[operation.id] = operation, self._clock.schedule(end_s, operation.id)
-
-    def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
-        """Stop an operation where it is; that is reported at once."""
-        if operation in self._running:
-            stopped, ticket = self._running[operation]
-            self._clock.cancel(ticket)
-            self._running[operation] = stopped, self._clock.schedule(self._clock.now, operation)
 
     def _happen(self, what: str) -> list[Event]:
         """End an operation."""

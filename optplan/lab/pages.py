@@ -71,36 +71,25 @@ def list_applications(outcome: Outcome) -> Table:
 
 def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
     """Show the main figures of several simulations, as their JSON has them, one row each."""
-    columns = (
-        "nodes",
-        "seed",
-        "jobs",
-        "mean time",
-        "over the least",
-        "P95",
-        "GPU-hours",
-        "node GPU-hours",
-        "P95 of GPUs",
-        "efficiency",
-    )
     rows = [
-        [
-            told["workload"],
-            told["plan"] or told["policy"],
-            "as needed" if told["nodes"] is None else f"{told['nodes']:,}",
-            str(told["seed"]),
-            f"{told['completed']:,} of {told['num_jobs']:,}",
-            _say_seconds(told["mean_jct_s"]),
-            f"x {told['mean_jct_s'] / told[_LEAST[0]]:.3f}" if told.get(_LEAST[0]) else NOTHING,
-            _say_seconds(told["p95_jct_s"]),
-            f"{told['gpu_hours']:,.1f}",
-            f"{told['node_gpu_hours']:,.1f}",
-            f"{told['p95_gpus']:,}",
-            _say(told["efficiency"], ".1%"),
-        ]
+        {
+            "workload": told["workload"],
+            "policy": told["plan"] or told["policy"],
+            "nodes": "as needed" if told["nodes"] is None else f"{told['nodes']:,}",
+            "seed": str(told["seed"]),
+            "jobs": f"{told['completed']:,} of {told['num_jobs']:,}",
+            "mean time": _say_seconds(told["mean_jct_s"]),
+            "over the least": f"x {told['mean_jct_s'] / told[_LEAST[0]]:.3f}" if told.get(_LEAST[0]) else NOTHING,
+            "P95": _say_seconds(told["p95_jct_s"]),
+            "GPU-hours": f"{told['gpu_hours']:,.1f}",
+            "node GPU-hours": f"{told['node_gpu_hours']:,.1f}",
+            "P95 of GPUs": f"{told['p95_gpus']:,}",
+            "efficiency": _say(told["efficiency"], ".1%"),
+        }
         for told in results
     ]
-    return Table("Simulations", [Column("workload"), Column("policy"), *numbers(*columns)], rows, 2)
+    columns = [Column(name, is_number=place > 1) for place, name in enumerate(rows[0])]
+    return Table("Simulations", columns, [[*row.values()] for row in rows], 2)
 
 
 def say_problems(told: Outcome | StartStudy) -> list[str]:

@@ -106,7 +106,7 @@ class Monitor(Loop[FleetState]):
         if state.is_done or state.stored >= state.instance.iterations:
             self._decided += self._close(told.Ended(now_s, None))
             return True
-        if state.stale:
+        if state.missing:
             return self._plan_again(now_s)
         if state.crashes > self._terms.retries:
             why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
@@ -374,7 +374,7 @@ class Monitor(Loop[FleetState]):
         assert attempt is not None  # it runs, as the loop has seen
         for returned in self._list_returned(attempt):
             self._note(returned)
-        blameless = event.blameless or state.stale or attempt.returned
+        blameless = event.blameless or bool(state.missing) or attempt.returned
         done = max(state.iterations, self._heard.iterations)
         why = self._heard.trouble or event.why
         self._note(replace(event, why=why, blameless=blameless, iterations=done))

@@ -88,11 +88,6 @@ class FleetState(RunState):
         return next(iter(self.operations.values()), None)
 
     @property
-    def stale(self) -> bool:
-        """Whether VMs were lost since the plan was made."""
-        return bool(self.missing)
-
-    @property
     def stored(self) -> int:
         """Iterations that are done in the last checkpoint."""
         return 0 if self.checkpoint is None else self.checkpoint.iterations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -117,15 +118,11 @@ def profile_here(
             "orphan_after_s": _ORPHAN_S,
             "slots": gpus if executor == "ray" else None,
         }
-        lock = hold_lock(Path(root) / DRIVER_LOCK, f"{root}: another profiler is there")
-        try:
+        with ExitStack() as held:
+            held.callback(os.close, hold_lock(Path(root) / DRIVER_LOCK, f"{root}: another profiler is there"))
             made = make_executor(executor, {RESOURCE: gpus}, FolderSettings(**usual | how))
-            try:
-                return profile_trials(made, configurations, settings, on_event=on_event)
-            finally:
-                made.close()
-        finally:
-            os.close(lock)
+            held.callback(made.close)
+            return profile_trials(made, configurations, settings, on_event=on_event)
 
 
 def profile_trials(

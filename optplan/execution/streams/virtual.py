@@ -27,7 +27,6 @@ class VirtualStreamExecutor(ClockExecutor):
         self._types: dict[str, str] = {}
         # By operation: it, how it gets on, and the ticket of what comes next.
         self._running: dict[str, tuple[Operation, Progress, int]] = {}
-        self._stopping: set[str] = set()
         # By class, type and GPUs: what the epochs take.
         self._courses: dict[tuple[str, str, int], Course] = {}
 
@@ -53,16 +52,8 @@ class VirtualStreamExecutor(ClockExecutor):
             job.hold(operation.workers, self._find_course(operation), wanted_s + self._pause_s(operation))
             self._go_on(operation, job)
 
-    def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
-        """Stop an operation; what it has done of its present epoch is lost."""
-        if operation in self._running and operation not in self._stopping:
-            held, job, ticket = self._running[operation]
-            self._clock.cancel(ticket)
-            self._stopping.add(operation)
-            self._running[operation] = held, job, self._clock.schedule(self._clock.now, operation)
-
     def _happen(self, what: str) -> list[Event]:
-        """End an epoch, and with it perhaps the operation."""
+        """End an epoch, and with it perhaps the operation; who is stopped loses what it has done of its epoch."""
         name = what
         operation, job, _ = self._running.pop(name)
         events = list[Event]()

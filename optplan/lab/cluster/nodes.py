@@ -18,7 +18,7 @@ class Nodes:
     """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed."""
 
     # A node that is rented again within ``reclaim_s`` of its return is there after ``warm_start_s``, others after
-    # ``start_s``; ``reclaimed_s`` is the time in between. Whoever watches empties ``came`` and ``went``.
+    # ``start_s``; ``reclaimed_s`` is the time in between.
 
     def __init__(
         self,
@@ -43,13 +43,10 @@ class Nodes:
         self._reclaim_s = reclaim_s
         self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
         self.reclaimed_s = 0.0
-        self.came: list[int] = []
-        self.went: list[int] = []
         self._free = FreeGpus[int](gpus_per_node)
         self._ready_s: dict[int, float] = {}
         self._made = self.rented
         self._names: tuple[int, ...] | None = None  # until nodes come or go
-        self.came += range(self.rented)
         for node in range(self.rented):
             self._free.add(node)
 
@@ -134,7 +131,6 @@ class Nodes:
         self._free.remove(node)
         self._ready_s.pop(node, None)
         self._names = None
-        self.went.append(node)
         self.rented -= 1
 
     def _find_ready(self, nodes: Iterable[int], now_s: float) -> float:
@@ -151,7 +147,6 @@ class Nodes:
             start_s = self._warm_start_s
         if start_s:
             self._ready_s[node] = now_s + start_s
-        self.came.append(node)
         self._names = None
         self.rented += 1
         self._free.add(node)

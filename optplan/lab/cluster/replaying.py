@@ -117,8 +117,7 @@ class _Cluster:
             self._ask(rounds=_ROUND in others)
             if self._round is not None and not self._active and len(clock) - self._interruptions.num_events == 1:
                 clock.cancel(self._round)  # nobody is there, and nobody will come
-            if self._nodes.came or self._nodes.went:
-                self._interruptions.watch_nodes()
+            self._interruptions.watch_nodes()
             self._note()
         for job in list(self._active):
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")

@@ -89,6 +89,7 @@ class NodeLosses:
         self._clock, self._nodes = clock, nodes
         self._stream = np.random.default_rng([seed, 1])
         self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
+        self._watched: tuple[int, ...] = ()
         self._ends: dict[int, int] = {}
         self._losses = self._list_losses(read_spot_trace(world.spot_trace)) if world.spot_trace else iter(())
         self._share: float | None = None
@@ -102,17 +103,15 @@ class NodeLosses:
 
     def watch_nodes(self) -> None:
         """Draw when nodes that came are to be taken away, and forget those that went."""
-        nodes = self._nodes
-        if self._rate_per_s:
-            for node in nodes.came:
+        if not self._rate_per_s or self._watched is self._nodes.names:
+            return
+        self._watched = self._nodes.names
+        for node in self._watched:
+            if node not in self._ends:
                 lifetime_s = float(self._stream.exponential(1.0 / self._rate_per_s))
                 self._ends[node] = self._clock.schedule(self._clock.now + lifetime_s, _FIRST_NODE - node)
-            for node in nodes.went:
-                ticket = self._ends.pop(node, None)
-                if ticket is not None:
-                    self._clock.cancel(ticket)
-        nodes.came.clear()
-        nodes.went.clear()
+        for node in self._ends.keys() - self._watched:
+            self._clock.cancel(self._ends.pop(node))
 
     def list_lost(self, event: int) -> list[int]:
         """Return the nodes that an event takes away."""

@@ -19,7 +19,7 @@ all 2^Z where each zone is a Markov chain of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -298,19 +298,17 @@ class Planned:
         return int(self._weights @ np.array(available, dtype=np.int64))
 
 
-#: Those that see nothing of the future.
-POLICIES = ("on-demand", "greedy", "uniform-progress", "planned")
+#: Those that see nothing of the future, made for a job and a market that is over, from which some learn.
+POLICIES: Mapping[str, Callable[[SpotJob, SpotMarket], SpotPolicy]] = {
+    OnDemand.name: lambda *_: OnDemand(),
+    Greedy.name: lambda *_: Greedy(),
+    UniformProgress.name: lambda *_: UniformProgress(),
+    Planned.name: Planned,
+}
 
 
 def make_policy(name: str, job: SpotJob, history: SpotMarket) -> SpotPolicy:
     """Return a policy; ``history`` is a market that is over, for those that learn from one."""
-    match name:
-        case "on-demand":
-            return OnDemand()
-        case "greedy":
-            return Greedy()
-        case "uniform-progress":
-            return UniformProgress()
-        case "planned":
-            return Planned(job, history)
-    raise UsageError(f"policy: no policy {name!r}; {nearest_name_hint(name, POLICIES)}")
+    if name not in POLICIES:
+        raise UsageError(f"policy: no policy {name!r}; {nearest_name_hint(name, POLICIES)}")
+    return POLICIES[name](job, history)

@@ -164,7 +164,8 @@ class Scheduled:
         """Tell the allocator what has changed, and ask it."""
         if self._allocator is None:
             sizes = {self._gpu_type: sight.gpus_per_node}
-            rules = Rules(sizes, self._count_most(sight), order=self._order, runnable=self._runnable)
+            most = int(sight.gpus) if self.interval_s is None else None  # who decides in rounds chooses the nodes
+            rules = Rules(sizes, most, order=self._order, runnable=self._runnable)
             self._allocator = Allocator(self._table, rules)
         allocator, there = self._allocator, set(sight.nodes) - sight.starting
         for node in sorted(self._nodes - there):
@@ -212,10 +213,6 @@ class Scheduled:
             widths = range(1, most + 1)
             self._runnable[name] = tuple(filter(job.truth.runs_on, widths))
 
-    def _count_most(self, sight: Sight) -> int | None:
-        """Return the most GPUs that there will ever be; None where as many come as are asked for."""
-        return int(sight.gpus)
-
     def _describe(self, job: Job, sight: Sight) -> ActiveJob:
         row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(sight.now_s)
         self._list_runnable(job)
@@ -255,10 +252,6 @@ class Autoscaled(Scheduled):
         stay = {str(node) for job in self._holding if job.name not in changes.places for node, _ in job.places}
         held = stay.union(*changes.places.values())
         return max(changes.nodes[self._gpu_type], len(held), 1)
-
-    def _count_most(self, sight: Sight) -> None:
-        """Say that as many come as are asked for."""
-        del sight
 
 
 #: Seconds between two calculations, as in the paper.
