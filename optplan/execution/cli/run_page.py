@@ -366,12 +366,13 @@ def _cut(caption: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]
 def _list_plans(history: History) -> Table:
     """List what was planned anew, when, why, and what that changed."""
     columns = [Column("after"), Column("why", style="wraps")]
-    rows: list[tuple[str, ...]] = [(_when(t), why) for t, why in history.replans[-_MOST_ROWS:]]
+    rows: list[tuple[str, ...]] = [(format_duration(t), why) for t, why in history.replans[-_MOST_ROWS:]]
     if len(history.forecasts) > 1:
         what = "cost ($)" if history.is_priced else "GPU-hours"
         columns += numbers("end, as planned", "planned anew", f"{what}, as planned", "planned anew")
         lasts = [pay(*forecast)[-1] for forecast in history.forecasts]
-        changes = [(_when(a.t), _when(b.t), _write(a.height), _write(b.height)) for a, b in pairwise(lasts)]
+        ends = [(format_duration(last.t), _write(last.height)) for last in lasts]
+        changes = [(a, b, c, d) for (a, c), (b, d) in pairwise(ends)]
         rows = [(*row, *change) for row, change in zip(rows, changes, strict=False)]
     return Table("When, and why", columns, rows)
 
@@ -380,7 +381,3 @@ def _write(value: object, digits: int = 6) -> str:
     if isinstance(value, float):
         return f"{value:,.{digits}f}" if digits < 6 and abs(value) >= 0.1 else f"{value:,.{digits}g}"
     return NOTHING if value is None else str(value)
-
-
-def _when(seconds: float) -> str:
-    return format_duration(seconds) if seconds else "0 s"

@@ -55,7 +55,7 @@ class Teller:
     def tell(self, record: told.Record) -> list[str]:
         """Return the line that says what happened, where it is worth one."""
         text = self._describe(record)
-        return [f"[{_write(round(record.t, 1))}] {text}"] if text else []
+        return [f"[{format_duration(round(record.t, 1))}] {text}"] if text else []
 
 
 class RunView:
@@ -70,7 +70,7 @@ class RunView:
         """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
         if not isinstance(record, told.Progressed):
             self._state.apply(record)
-        when = f"[{_write(record.t)}]"
+        when = f"[{format_duration(record.t)}]"
         match record:
             case told.SegmentOpened() if record.members:
                 return [f"{when} {self._name(record.segment)}"]
@@ -113,7 +113,7 @@ class RunView:
         spent, planned = spent_usd(state, now_s), state.plan.totals().get("cost_usd")
         if spent is not None and planned is not None:
             parts.append(f"${spent:,.2f} of ${planned:,.2f}")
-        return " | ".join([*parts, f"{_write(now_s)}, about {_write(self._left_s(now_s))} to go"])
+        return " | ".join([*parts, f"{format_duration(now_s)}, about {format_duration(self._left_s(now_s))} to go"])
 
     def _left_s(self, now_s: float) -> float:
         """Return how long the run goes on if what is open, and what comes after it, takes what is planned."""
@@ -161,7 +161,3 @@ def _open_events(path: Path) -> TextIO:
         return path.open("w", encoding="utf-8")
     except OSError as error:
         raise OutputError(f"--events: {path} cannot be written ({error.strerror})") from None
-
-
-def _write(seconds: float) -> str:
-    return format_duration(seconds) if seconds else "0 s"

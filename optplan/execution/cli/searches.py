@@ -20,7 +20,6 @@ from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.segments import draw_spans
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Table, fact_table, numbers
-from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -216,9 +215,7 @@ def _compare(actual: str, planned: str) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return NOTHING
-    return format_duration(seconds) if seconds >= 60 else format_seconds(seconds) if seconds else "0 s"
+    return NOTHING if seconds is None else format_seconds(seconds) if seconds else "0 s"
 
 
 def _usd(usd: float | None) -> str:

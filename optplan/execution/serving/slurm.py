@@ -6,17 +6,17 @@ come from the job's id and the time of its submission, so that it does no harm t
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.slurm import call
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.job_logs.naming import find_by
 from optplan.instances.job_logs.records import LeftOut, Row
 from optplan.instances.job_logs.sacct import read_sacct
 from optplan.instances.job_logs.times import Clock
@@ -43,17 +43,12 @@ class ClassNames:
 
     def __post_init__(self) -> None:
         """Check the pattern."""
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise UsageError(f"class-pattern: {show_value(self.pattern)} is no regular expression ({error})") from None
+        find_by(self.pattern)
 
     def find(self, name: str, known: Iterable[str]) -> str:
         """Return the class of a job."""
         if self.pattern:
-            match = re.search(self.pattern, name)
-            found = "" if match is None else next((group for group in match.groups() if group), match[0])
-            if found:
+            if found := find_by(self.pattern)(name):
                 return found
             raise DataError("name", f"{show_value(name)} is not what the pattern finds", "correct --class-pattern")
         classes = list(known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
@@ -208,8 +207,8 @@ class StreamDriver(Loop[StreamState]):
             self._leave(job, now_s, emit)
         elif state.has_free(target, self._rules.gpus_per_node):
             attempt = job.attempts + 1
-            name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
-            emit(told.OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
+            what = f"{job.name}.{attempt}", str(self._find_end(job, target)), job.name
+            emit(told.OperationWanted(now_s, *what, attempt, dict(target)))
 
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
         """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""

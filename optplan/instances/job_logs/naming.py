@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ UNNAMED = "jobs"
 Classes = dict[str, Jobs]
 
 
-def class_by_pattern(jobs: Jobs, pattern: str, left_out: LeftOut) -> Classes:
-    """Name classes by what a regular expression finds in names: its first group, else all; the others are left out."""
+def find_by(pattern: str) -> Callable[[str], str]:
+    """Return what finds a class in a name by a regular expression: its first group, else all; empty for nothing."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -55,7 +55,12 @@ def class_by_pattern(jobs: Jobs, pattern: str, left_out: LeftOut) -> Classes:
             return match[0] if match else ""
         return next((group for group in match.groups() if group), match[0])
 
-    words = Words()
+    return find
+
+
+def class_by_pattern(jobs: Jobs, pattern: str, left_out: LeftOut) -> Classes:
+    """Name classes by what a regular expression finds in names; the others are left out."""
+    find, words = find_by(pattern), Words()
     nothing = words[""]
     places = np.concatenate([words.column([find(name) for name in names]) for names in iterate(jobs.name)])
     lost = np.flatnonzero(places == nothing)

@@ -86,7 +86,7 @@ def _write_stage(plan: RubberBandPlan, stage: SearchStage, *, several: bool) -> 
         f"{stage.nodes:,}",
         f"{stage.gpus:,}",
         "all" if stage.at_once >= stage.members else f"{stage.at_once:,}",
-        format_duration(stage.expected.start_s) if stage.expected.start_s else "0 s",
+        format_duration(stage.expected.start_s),
         format_duration(stage.end_s),
         format_cost(plan.paid_until_end_of(stage)),
     )

@@ -27,7 +27,7 @@ def format_gpu_min(gpu_min: float) -> str:
 
 def format_minutes(minutes: float) -> str:
     """Write minutes as a duration."""
-    return format_duration(minutes * SECONDS_PER_MINUTE) if minutes else "0 s"
+    return format_duration(minutes * SECONDS_PER_MINUTE)
 
 
 def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
