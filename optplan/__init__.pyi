@@ -138,7 +138,7 @@ from optplan.solving.auditing import (
 from optplan.solving.billing import (
     compare_commitments as compare_commitments,
 )
-from optplan.solving.capacity import (
+from optplan.solving.auditing import (
     bound_by_capacity as bound_by_capacity,
 )
 from optplan.solving import (

@@ -18,8 +18,8 @@ from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts import Result, Solution
-    from optplan.contracts.billing import BilledPlan
     from optplan.formulations.boa.laws.demand import Demand
+    from optplan.solving.billing import BilledPlan
 
 #: Discounts that a table compares, and the share of the time for which the rival's number is enough.
 _DISCOUNTS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.75)
