@@ -22,9 +22,7 @@ from optplan.formulations.boa.study.auditing import (
 )
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
-from optplan.verification.audits import verify_audit
-from optplan.verification.belonging import require_trace
-from optplan.verification.capacity import list_trace_courses
+from optplan.verification.audits import list_trace_courses, require_trace, verify_audit
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace

@@ -25,7 +25,7 @@ from optplan.schema import FloatArray
 from optplan.solving.auditing import bound_by_capacity
 from optplan.speedup import TableSpeedup
 from optplan.verification import verify
-from optplan.verification.capacity import list_trace_courses
+from optplan.verification.audits import list_trace_courses
 
 Interpret = Callable[[ModuleType], ModuleType]
 
