@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.joining import join_rows
 from optplan.instances.job_logs.kubernetes import read_kubernetes
-from optplan.instances.job_logs.records import LeftOut, LogFormat, LogReading, join_rows
+from optplan.instances.job_logs.records import LeftOut, LogFormat, LogReading
 from optplan.instances.job_logs.sacct import read_sacct
 from optplan.instances.job_logs.tables import read_table
 from optplan.instances.job_logs.times import Clock, find_zone
