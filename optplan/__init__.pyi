@@ -122,7 +122,7 @@ from optplan.progress import (
 from optplan.reporting.comparison import (
     compare as compare,
 )
-from optplan.reporting.drawing import (
+from optplan.reporting.reports import (
     draw_frontier as draw_frontier,
     draw_plan as draw_plan,
 )

@@ -81,7 +81,7 @@ def show(
 
 def _show_picture(instance: Instance, outputs: Outputs) -> int:
     """Solve an instance and write a figure of its plan over time."""
-    from optplan.reporting.drawing import build_figures, draw_plan
+    from optplan.reporting.reports import build_figures, draw_plan
     from optplan.solving import solve
 
     if outputs.as_json:

@@ -68,8 +68,8 @@ def _list_cells(found: ParetoFrontier) -> tuple[list[str], Sequence[Sequence[obj
 
 
 def _write_figure(instance: Instance, found: ParetoFrontier) -> str:
-    from optplan.reporting.drawing import build_figures, draw_frontier
     from optplan.reporting.pareto import count_plans
+    from optplan.reporting.reports import build_figures, draw_frontier
 
     what = f"Plans by {found.limit_name}: {count_plans(len(found.points))} no other beats"
     return build_figures(instance.name, f"Frontier of {instance.name}", [(what, draw_frontier(instance, found))])
@@ -200,7 +200,7 @@ def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
     """Write the files that were asked for."""
 
     def write_charts(_: Path) -> str:
-        from optplan.reporting.drawing import build_figures
+        from optplan.reporting.reports import build_figures
         from optplan.reporting.srift.scaling_views import list_charts
 
         charts = list_charts(studies)

@@ -310,7 +310,7 @@ def _list_cells(views: Sequence[FrontierCurve]) -> tuple[list[str], Sequence[Seq
 
 def _write_figure(views: Sequence[FrontierCurve]) -> str:
     from optplan.reporting.boa.figures import draw_frontiers
-    from optplan.reporting.drawing import build_figures
+    from optplan.reporting.reports import build_figures
 
     names = ", ".join(dict.fromkeys(view.label for view in views))
     return build_figures(names, f"Frontier of {names}", [("What every budget buys", draw_frontiers(views))])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.formulations.boa.data.commitments import Term
+from optplan.formulations.boa.data.gpu_types import Term
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.laws.commitments import Tariff, bill_demand, make_bill

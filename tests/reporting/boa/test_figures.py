@@ -11,7 +11,7 @@ import pytest
 from optplan.contracts import Frontier, Result, Sensitivity, Solution
 from optplan.errors import MissingExtraError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
-from optplan.reporting.drawing import draw_plan
+from optplan.reporting.reports import draw_plan
 from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
 
 if TYPE_CHECKING:
