@@ -14,7 +14,6 @@ from optplan.errors import DataError, UnsupportedError
 from optplan.formulations import formulation_of
 from optplan.progress import Stopwatch
 from optplan.reporting.pages import Control, Page, build_parts, pack
-from optplan.reporting.pareto import thin
 from optplan.reporting.presenters import Beside, Others, plan_words_of
 from optplan.reporting.sections import relaxations_of, say_evidence, share_load, solve_again
 from optplan.solving import solve
@@ -168,6 +167,8 @@ def solve_others(instance: Instance, limit: str, amounts: Sequence[float], *, ex
     """Solve for other amounts of a limit, nearest first, in limited time; ``exact`` if plans change at these alone."""
     stopwatch = Stopwatch(_LIMIT_S, clock=time.thread_time)  # the same whatever else the machine has to do
     found: list[tuple[float, Instance, Result[Solution]]] = []
+    from optplan.reporting.pareto import thin  # not needed where nothing is tried
+
     own, chosen = instance.limit_as_given(limit)[0], [amounts[place] for place in thin(len(amounts), _MOST)]
     for amount in sorted(chosen, key=lambda each: abs(math.log(each / own))):
         if stopwatch.expired:
