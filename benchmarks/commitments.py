@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.contracts.billing import BilledPlan
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.columns import to_texts
@@ -24,7 +23,7 @@ from optplan.instances.job_traces import JobTrace
 from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.lab.traces.sia_workloads import read_workload
 from optplan.solving import solve
-from optplan.solving.billing import compare_commitments
+from optplan.solving.billing import BilledPlan, compare_commitments
 from optplan.units import Amount, BudgetUnit
 
 TRACES = range(1, 6)

@@ -122,7 +122,7 @@ from optplan.progress import (
 from optplan.reporting.comparison import (
     compare as compare,
 )
-from optplan.reporting.drawing import (
+from optplan.reporting.reports import (
     draw_frontier as draw_frontier,
     draw_plan as draw_plan,
 )
@@ -138,7 +138,7 @@ from optplan.solving.auditing import (
 from optplan.solving.billing import (
     compare_commitments as compare_commitments,
 )
-from optplan.solving.capacity import (
+from optplan.solving.auditing import (
     bound_by_capacity as bound_by_capacity,
 )
 from optplan.solving import (

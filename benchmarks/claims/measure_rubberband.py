@@ -15,9 +15,9 @@ import optplan
 from claims.placement import measure_placement
 from claims.record import Part, Scope
 from claims.rubberband_fit import fit_seconds, measure_fit
+from optplan.formulations.rubberband.data.distributions import NormalNoise
 from optplan.formulations.rubberband.data.experiment import ShaExperiment, brackets
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.data.noise import NormalNoise
 from optplan.formulations.rubberband.judge.evaluation import expected_costs
 from optplan.instances.files import read_instance
 from optplan.units import SECONDS_PER_HOUR

@@ -9,9 +9,9 @@ from typing import Any
 
 from optplan.errors import DataWarning
 from optplan.formulations.rubberband.data.cloud import Cloud
+from optplan.formulations.rubberband.data.distributions import NormalNoise
 from optplan.formulations.rubberband.data.experiment import ShaExperiment
 from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance
-from optplan.formulations.rubberband.data.noise import NormalNoise
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.study.largest import Growing, find_largest
 from optplan.instances.files import read_instance

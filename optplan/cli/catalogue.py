@@ -12,11 +12,10 @@ import click
 from optplan import wings
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command
-from optplan.cli.console import Shown, print_answer, print_json, print_text
+from optplan.cli.console import Progress, Shown, print_answer, print_json, print_text
 from optplan.cli.options import INSTANCE, argument, known_name, list_formulations, option
 from optplan.cli.outputs import Outputs, deliver
-from optplan.cli.pictures import show_pictures
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance
@@ -42,12 +41,11 @@ _KEYS = {"solvers": 2}
         "optplan show boa-newtrace",
         "optplan show boa-newtrace --budget 120gpu -o mine.json",
         "optplan show boa-two-classes --model lp",
-        "optplan show rubberband-resnet101-20min --dag",
         "optplan show srift-case3 --plot iteration.html",
         "optplan show random-boa --classes 20 --epochs 50 --widths 64 --seed 1 --json",
     ),
     writes={
-        "plot": "Write a figure of the best plan, or of --dag, as HTML.",
+        "plot": "Write a figure of the best plan as HTML.",
         "output": "the instance as JSON, or the model",
     },
 )
@@ -58,7 +56,6 @@ def show(
     form: Literal["lp", "mps"] | None = option(
         "--model", type=click.Choice(["lp", "mps"]), help="Write the linear model instead."
     ),
-    dag: bool = option(is_flag=True, help="Show the execution graph of the best plan instead (rubberband)."),
     outputs: Outputs,
     classes: int | None = option(type=int, metavar="N", help="Of a generated instance: job classes."),
     epochs: int | None = option(type=int, metavar="N", help="Of a generated instance: epochs of each class."),
@@ -72,13 +69,30 @@ def show(
     """
     sizes = {"classes": classes, "epochs": epochs, "widths": widths, "seed": seed}
     instance = amend(_read(instance_name, {k: v for k, v in sizes.items() if v is not None}), changes)
-    if dag or "--plot" in outputs:
-        return show_pictures(instance, outputs, dag=dag)
+    if "--plot" in outputs:
+        return _show_picture(instance, outputs)
     if form is not None:
         return _show_model(instance, form, outputs)
     if outputs.as_json or "--out" not in outputs:
         return deliver(instance, outputs)
     outputs.save_json(instance)
+    return outputs.exit_code(0)
+
+
+def _show_picture(instance: Instance, outputs: Outputs) -> int:
+    """Solve an instance and write a figure of its plan over time."""
+    from optplan.reporting.reports import build_figures, draw_plan
+    from optplan.solving import solve
+
+    if outputs.as_json:
+        raise UsageError("--plot draws, which is no JSON; leave out --json")
+    with Progress("solving", instance.objective_unit) as progress:
+        result = solve(instance, ranges=False, on_event=progress.listen)
+    if result.solution is None:
+        reason = result.infeasibility.reason if result.infeasibility else f"none was found ({result.termination})"
+        raise InfeasibleError(f"there is no plan to draw: {reason}")
+    figures = [("The plan", draw_plan(instance, result))]
+    outputs.save_text("--plot", lambda _: build_figures(instance.name, f"The plan of {result.solver}", figures))
     return outputs.exit_code(0)
 
 

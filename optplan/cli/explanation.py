@@ -53,9 +53,8 @@ def show_sensitivity(
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.study.sampling import logged_errors
     from optplan.reporting.boa.sensitivity_views import draw_panels, list_figures, say_errors
-    from optplan.reporting.drawing import build_figures
     from optplan.reporting.presenters import Beside
-    from optplan.reporting.reports import build_report
+    from optplan.reporting.reports import build_figures, build_report
     from optplan.solving import analyse_sensitivity
 
     asked: dict[str, Any] = dict(errors)

@@ -11,10 +11,9 @@ from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
-from optplan.cli.frontier_questions import MORE_POINTS, answer_questions, has_plans, show_pareto
+from optplan.cli.frontier_questions import MORE_POINTS, SIZES, answer_questions, has_plans, show_pareto, show_scaling
 from optplan.cli.options import BUDGET, INSTANCES, NUMBERS, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
-from optplan.cli.scaling import SIZES, show_scaling
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
@@ -311,7 +310,7 @@ def _list_cells(views: Sequence[FrontierCurve]) -> tuple[list[str], Sequence[Seq
 
 def _write_figure(views: Sequence[FrontierCurve]) -> str:
     from optplan.reporting.boa.figures import draw_frontiers
-    from optplan.reporting.drawing import build_figures
+    from optplan.reporting.reports import build_figures
 
     names = ", ".join(dict.fromkeys(view.label for view in views))
     return build_figures(names, f"Frontier of {names}", [("What every budget buys", draw_frontiers(views))])

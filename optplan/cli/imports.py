@@ -59,8 +59,7 @@ def import_data() -> None:
 
 def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str], source: str) -> BoaInstance:
     """Return the instance with the prices that the user gave, by GPU type; None stands for the only one."""
-    from optplan.instances.instance_prices import set_prices
-    from optplan.instances.price_snapshots import find_price
+    from optplan.instances.instance_prices import find_price, set_prices
 
     for given, price in prices.items():
         types = dict(instance.gpu_types)

@@ -328,7 +328,7 @@ def _read_cards(
     cards: dict[str, str], jobs: Jobs, gpu_type: str | None, max_width: int | None
 ) -> dict[str, CardSpeedup]:
     """Read the cards of classes; what has to be computed is so at the log's widths, and their doublings."""
-    from optplan.instances.job_logs.cards import list_types
+    from optplan.instances.job_logs.speedups import list_types
     from optplan.instances.model_cards import read_card_speedup
 
     if "" in cards:

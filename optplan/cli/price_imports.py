@@ -117,7 +117,7 @@ def import_prices(
 def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> Callable[[str], GpuPrice]:
     """Return what finds the price of an instance type or a GPU: in a list, or among the prices that ship."""
     from optplan.instances.catalog import read_price_list
-    from optplan.instances.price_snapshots import find_price
+    from optplan.instances.instance_prices import find_price
 
     if catalog is not None:
         listed = read_price_list(catalog, date=date)

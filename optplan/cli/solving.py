@@ -251,7 +251,7 @@ def _explain(
 def _print_widths(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
     """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.boa.study.widths import allow_all, list_wider
+    from optplan.formulations.boa.study.node_rounding import allow_all, list_wider
     from optplan.reporting.boa.phrases import has_slack, say_steps, say_wider
     from optplan.solving.asking import AUTO
 

@@ -1,7 +1,15 @@
 """The names of ``optplan.contracts``, each written once: type checkers read them here, the package where they are."""
 
 from optplan.contracts.conditions import Elapsed, Started
-from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
+from optplan.contracts.explanation import (
+    Alternative,
+    Direction,
+    ExplainedChoice,
+    Explanation,
+    SampledPlan,
+    Sensitivity,
+    SensitivityRequest,
+)
 from optplan.contracts.frontier import Frontier, FrontierPoint, ParetoFrontier, ParetoPoint
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
@@ -26,7 +34,6 @@ from optplan.contracts.result import (
     Termination,
     TreeCertificate,
 )
-from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
 
 __all__ = [
     "Alternative",

@@ -8,8 +8,14 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from optplan.contracts.instance import Solution
-from optplan.contracts.limits import Infeasibility, ShadowPrice
-from optplan.contracts.proofs import BoundProof, EnumeratedCertificate, LagrangianCertificate, TreeCertificate
+from optplan.contracts.proofs import (
+    BoundProof,
+    EnumeratedCertificate,
+    Infeasibility,
+    LagrangianCertificate,
+    ShadowPrice,
+    TreeCertificate,
+)
 from optplan.progress import Stopwatch
 
 SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)

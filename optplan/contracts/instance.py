@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.contracts.faces import Shown
-from optplan.contracts.limits import Relaxation
+from optplan.contracts.proofs import Relaxation
 from optplan.schema import ByName, FrozenModel
 
 #: The entry of an instance's ``source`` that says what was changed in it.

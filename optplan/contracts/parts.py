@@ -16,11 +16,10 @@ from optplan.progress import Listener, Stopwatch
 from optplan.schema import FloatArray
 
 if TYPE_CHECKING:
-    from optplan.contracts.explanation import Explanation
+    from optplan.contracts.explanation import Explanation, Sensitivity, SensitivityRequest
     from optplan.contracts.frontier import Frontier, ParetoFrontier
     from optplan.contracts.plan import Plan
     from optplan.contracts.ranges import AnswerRange
-    from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
     from optplan.contracts.standing import Continuation, Solver, Standing
 
 PartT = TypeVar("PartT")

@@ -19,8 +19,8 @@ from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
+    from optplan.contracts.explanation import Sensitivity
     from optplan.contracts.plan import Plan
-    from optplan.contracts.sensitivity import Sensitivity
 
 #: What our own exact solvers prove by.
 PROVEN = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED})

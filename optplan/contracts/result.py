@@ -11,14 +11,17 @@ from optplan.contracts.answer import Answer, SolutionT_co, SolveRequest, Status,
 from optplan.contracts.faces import Shown, remember
 from optplan.contracts.instance import Instance, Sense
 from optplan.contracts.judgement import concerns_status
-from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation, ShadowPrice
 from optplan.contracts.proofs import (
     CERTIFIED,
     MOST_CERTIFICATES,
     BoundProof,
     Certificate,
     EnumeratedCertificate,
+    Hopeless,
+    Infeasibility,
     LagrangianCertificate,
+    Relaxation,
+    ShadowPrice,
     TreeCertificate,
 )
 from optplan.contracts.ranges import AnswerRange

@@ -13,7 +13,7 @@ from typing import Any
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
-from optplan.instances.price_snapshots import find_price
+from optplan.instances.instance_prices import find_price
 from optplan.schema import LEAST_AMOUNT
 
 _NEEDED = ("type", "samples_per_s")

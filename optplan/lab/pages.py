@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.instances.job_stays import Level
-from optplan.instances.job_traces import JobTrace
+from optplan.instances.job_traces import JobTrace, Level
 from optplan.lab.cluster.outcome import Outcome, find_queued_s
 from optplan.lab.spot.replaying import SpotOutcome, name_place
 from optplan.lab.spot.trials import Score

@@ -22,8 +22,7 @@ from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.online.jobs import Order
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.instances.job_stays import Stays
-from optplan.instances.job_traces import JobTrace
+from optplan.instances.job_traces import JobTrace, Stays
 from optplan.lab.cluster.jobs import SchedulingPolicy
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.boa import Scheduled

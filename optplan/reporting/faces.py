@@ -23,11 +23,11 @@ from optplan.errors import MissingExtraError, UnsupportedError, UsageError
 from optplan.instances import library
 from optplan.instances.changes import restore_changes
 from optplan.reporting.differences import COUNT, GPUS, HOURS, SECONDS, SHARE, format_value, state_answer
-from optplan.reporting.drawing import build_figures, draw_frontier, draw_plan
 from optplan.reporting.pareto import present_pareto, thin
 from optplan.reporting.phrases import count_gpus
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import find_module
+from optplan.reporting.reports import build_figures, draw_frontier, draw_plan
 from optplan.reporting.sections import list_knowledge, present_answer, say_bound
 from optplan.reporting.segments import draw_segments
 from optplan.reporting.style import Figure

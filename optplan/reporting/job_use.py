@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from optplan.instances.job_stays import Level, Stays
+from optplan.instances.job_traces import Level, Stays
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, format_gpus
 from optplan.reporting.style import (

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.billing import Billed, BilledPlan
 from optplan.contracts.result import Result
 from optplan.errors import DataError, InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
@@ -18,12 +17,13 @@ from optplan.formulations.boa.judge.following import follow_solution, types_alon
 from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.formulations.boa.planning import choose_way
-from optplan.schema import FloatArray
+from optplan.schema import ByName, FloatArray, FrozenModel
 from optplan.solving import solve
 from optplan.units import SECONDS_PER_HOUR, Amount
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
+
 
 #: The share of the time for which the rival's number of committed GPUs is enough.
 _RIVAL = 0.95
@@ -158,3 +158,28 @@ def _sum_up(events: list[tuple[FloatArray, FloatArray]], span_h: float) -> Deman
     size = int(below.max(initial=0)) + 2
     chances: FloatArray = np.bincount(below, lasts * (1.0 - in_use + below), size).astype(np.float64)
     return Demand((chances + np.bincount(below + 1, lasts * (in_use - below), size))[None])
+
+
+class Billed(FrozenModel):
+    """What a plan takes on average, by the law of its demand or on a trace; money in the unit of the budget."""
+
+    gpus: float  # in use
+    mean_jct_s: float
+    bill: float  # committed GPUs at all hours, and what more is in use
+    on_demand: float  # what the GPUs in use cost with none committed
+    committed: ByName[float]  # by GPU type
+
+    @property
+    def saved(self) -> float:
+        """The share of the bill on demand that commitments save; below zero where they cost more."""
+        return 1.0 - self.bill / self.on_demand if self.on_demand else 0.0
+
+
+class BilledPlan(FrozenModel):
+    """One way to choose widths and numbers of committed GPUs."""
+
+    name: str
+    objective: float  # seconds of (weighted) mean completion time
+    bound: float | None  # of the solve that the widths come from
+    law: Billed
+    trace: Billed | None

@@ -1,4 +1,4 @@
-"""Audits judged: each bound is derived again from its price, and with the trace what was had and the jobs' sizes."""
+"""Audits and bounds for clusters judged: each is derived again from its prices, and with the trace what was had."""
 
 from __future__ import annotations
 
@@ -13,15 +13,29 @@ from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBo
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.judge.auditing import derive_least, list_favoured, share_out
+from optplan.formulations.boa.judge.capacity import derive_bound, derive_least, list_favoured, share_out
+from optplan.formulations.boa.laws.courses import Course, list_courses
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.verification.belonging import require_made_for, require_trace
-from optplan.verification.capacity import check_capacity
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
+
+
+def require_trace(instance: BoaInstance, trace: JobTrace) -> None:
+    """Raise a UsageError unless the classes of a trace are those of an instance."""
+    if trace.classes != tuple(instance.classes):
+        message = f"the trace {trace.name!r} is not of the instance {instance.name!r}, which has other classes"
+        raise UsageError(f"{message} ({', '.join(instance.classes)}); give the trace that was made with it")
+
+
+def require_made_for(instance: Instance, made: Audit | CapacityBound, what: str) -> None:
+    """Raise a UsageError unless something was made for an instance."""
+    if made.instance_hash != instance.content_hash():
+        known, own = made.instance_hash[:12], instance.content_hash()[:12]
+        message = f"the {what} was made for {made.instance_name!r} with hash {known}, this one has {own}"
+        raise UsageError(f"{message}; give the instance it was made for")
 
 
 def verify_audit(
@@ -154,3 +168,48 @@ def _check_had(found: Checks, name: str, told: Audit | AuditedClass, had: Mappin
         claimed = getattr(told, what)
         sides = np.nan if claimed is None else claimed, had[what]
         found.compare(what, name, *sides, TOLERANCE * abs(had[what]), message)
+
+
+_MESSAGE = "the prices must prove the bound"
+
+
+def list_trace_courses(instance: BoaInstance, trace: JobTrace, gpus: int, *, pauses: bool) -> list[Course]:
+    """List the courses of the jobs of a trace; those of no size have none, and take no time."""
+    require_trace(instance, trace)
+    jobs = {}
+    for name in trace.classes:
+        places = trace.of_class(name)
+        places = places[trace.size[places] > 0.0]
+        if places.size:
+            jobs[name] = (places, trace.size[places])
+    return list_courses(instance, jobs, gpus, pauses=pauses)
+
+
+def check_capacity(
+    found: Checks, instance: BoaInstance, bound: CapacityBound, trace: JobTrace | None, stopwatch: Stopwatch
+) -> None:
+    """Derive a bound of the jobs again from its prices."""
+    if trace is None:
+        found.on_trust.append("bound: it is of jobs that arrive at some times; give the jobs")
+        return
+    found.compare("jobs", "", bound.num_jobs, len(trace), 0.0, "the bound must be of the jobs that there are")
+    try:
+        mean_jct_s, scale_s = _derive(instance, bound, trace, stopwatch)
+        found.at_most("bound", f"{bound.gpus} GPUs", bound.mean_jct_s, mean_jct_s, TOLERANCE * scale_s, _MESSAGE)
+    except RefutedError as error:
+        found.fail("bound", f"{bound.gpus} GPUs", f"{_MESSAGE}: {error}")
+    except UNCHECKED as error:
+        within = "the memory there is" if isinstance(error, MemoryError) else f"{stopwatch.limit_s:g} s"
+        found.on_trust.append(f"bound: not checked within {within}")
+
+
+def _derive(instance: BoaInstance, bound: CapacityBound, trace: JobTrace, stopwatch: Stopwatch) -> tuple[float, float]:
+    """Derive the bound on the mean completion time, and the size of what it is the difference of, in seconds."""
+    courses = list_trace_courses(instance, trace, bound.gpus, pauses=bound.pauses)
+    if len(courses) != len(bound.marks):
+        raise RefutedError(f"it has marks of {len(bound.marks)} courses, and the jobs have {len(courses)}")
+    if not (np.isfinite(bound.prices) & (bound.prices >= 0.0)).all():
+        raise RefutedError("prices must be numbers of at least 0")
+    total_s = derive_bound(courses, trace.arrive_s, bound, stopwatch)
+    paid_s = bound.gpus * bound.bucket_s * float(bound.prices.sum())
+    return total_s / len(trace), (abs(total_s) + paid_s) / len(trace)

@@ -149,8 +149,10 @@ def test_the_frontier_is_a_list_of_plans(run: Runner, tmp_path: Path) -> None:
         (["frontier", TEXTBOOK, "--report", "x.html"], "--report: the frontier of 'rubberband-two-stages' is a list"),
         (["frontier", TEXTBOOK, PAPER], f"{TEXTBOOK}: its frontier is a list of plans, which is shown alone"),
         (["frontier", "boa-one-table", PAPER], f"{PAPER}: its frontier is a list of plans, which is shown alone"),
-        (["show", "boa-one-table", "--dag"], "--dag: plans of formulation 'boa' have no execution graph; leave it out"),
-        (["show", TEXTBOOK, "--dag", "--json"], "--dag and --plot show pictures, which are no JSON; leave out --json"),
+        (
+            ["show", TEXTBOOK, "--plot", "x.html", "--json"],
+            "--plot draws, which is no JSON; leave out --json",
+        ),
         (["schema", "explanation", "--formulation", "rubberband"], "formulation 'rubberband' has no explanations"),
         (["schema", "sensitivity", "--formulation", "rubberband"], "'rubberband' has no analysis of wrong estimates"),
         (["compare", TEXTBOOK, "boa-one-table"], f"{TEXTBOOK} is of formulation 'rubberband' and boa-one-table of"),
@@ -185,28 +187,15 @@ def test_show_says_what_is_asked(run: Runner) -> None:
     assert table == [["1", "32", "1"], ["2", "10", "3"], ["3", "3", "9"], ["4", "1", "37"]]
 
 
-def test_the_graph_is_text_or_a_figure(run: Runner, write_search: Callable[..., Path], tmp_path: Path) -> None:
-    """Stage by stage, and bracket by bracket where these run side by side; a figure of it, and of the plan."""
+def test_the_plan_is_a_figure(run: Runner, write_search: Callable[..., Path], tmp_path: Path) -> None:
+    """One of the plan over time, of brackets side by side, too; exit code 3 with the reason where there is no plan."""
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
-    told = run("show", TEXTBOOK, "--dag")
-    assert told.out.splitlines() == [
-        "stage 1: SCALE > 2 x INIT_INSTANCE > 4 x TRAIN (1 GPU, 10 iterations) > SYNC",
-        "stage 2: TRAIN (2 GPUs, 30 iterations) > SYNC",
-    ]
-    several = run("show", write_search(experiment=HYPERBAND), "--dag").out.splitlines()
-    assert [line for line in several if line.startswith("bracket")] == ["bracket 1", "bracket 2", "bracket 3"]
-    assert len(several) == 3 + 3 + 2 + 1
-    for name, options in (("dag.html", ["--dag"]), ("plan.html", [])):
-        drawn = run("show", tmp_path / "mine.json", *options, "--plot", tmp_path / name)
-        assert (drawn.code, drawn.out) == (0, "")
-        page = (tmp_path / name).read_text(encoding="utf-8")
-        assert page.count('class="chart"') == (3 if options else 1)
-        assert page.rstrip().endswith("</html>")
-
-
-def test_no_plan_no_picture(run: Runner) -> None:
-    """Exit code 3, with the reason."""
-    told = run("show", TEXTBOOK, "--dag", "--deadline", "2min")
+    drawn = run("show", write_search(experiment=HYPERBAND), "--plot", tmp_path / "plan.html")
+    assert (drawn.code, drawn.out) == (0, "")
+    page = (tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert page.count('class="chart"') == 1
+    assert page.rstrip().endswith("</html>")
+    told = run("show", TEXTBOOK, "--plot", tmp_path / "none.html", "--deadline", "2min")
     assert (told.code, told.out) == (3, "")
     assert "160 s" in told.err
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.instances.job_logs.columns import to_texts
-from optplan.instances.job_stays import Level, Stays
-from optplan.instances.job_traces import JobTrace
+from optplan.instances.job_traces import JobTrace, Level, Stays
 
 NAN = float("nan")
 

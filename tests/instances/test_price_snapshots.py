@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.instances.price_snapshots import PROVIDERS, find_price, read_priced_name, read_snapshot
+from optplan.instances.instance_prices import PROVIDERS, find_price, read_priced_name, read_snapshot
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "build_price_snapshots.py"
 

@@ -10,8 +10,8 @@ from optplan.errors import UsageError
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.drawing import build_figures
 from optplan.reporting.pages import Page, build_page
+from optplan.reporting.reports import build_figures
 from optplan.reporting.style import title_axis
 
 

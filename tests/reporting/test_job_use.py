@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from optplan.instances.job_stays import Level, Stays
+from optplan.instances.job_traces import Level, Stays
 
 if TYPE_CHECKING:
     from tests.plugins.pages import Visitor

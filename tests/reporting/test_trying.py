@@ -10,8 +10,8 @@ import pytest
 from optplan.contracts import Instance
 from optplan.errors import UnsupportedError
 from optplan.instances.library import build_named
-from optplan.reporting.others import change_limit, solve_others
 from optplan.reporting.presenters import Beside, gather
+from optplan.reporting.trying import change_limit, solve_others
 from optplan.solving import solve
 
 if TYPE_CHECKING:

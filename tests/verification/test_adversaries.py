@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from optplan.contracts import Certificate, EnumeratedCertificate, Instance, LagrangianCertificate, TreeCertificate
-from optplan.contracts.limits import Infeasibility, Relaxation
-from optplan.contracts.proofs import pack_integers
+from optplan.contracts.proofs import Infeasibility, Relaxation, pack_integers
 from optplan.contracts.result import Status
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge import peak

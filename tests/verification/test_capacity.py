@@ -22,10 +22,10 @@ from optplan.instances.generators import random_boa
 from optplan.instances.job_traces import JobTrace
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solving.capacity import bound_by_capacity
+from optplan.solving.auditing import bound_by_capacity
 from optplan.speedup import TableSpeedup
 from optplan.verification import verify
-from optplan.verification.capacity import list_trace_courses
+from optplan.verification.audits import list_trace_courses
 
 Interpret = Callable[[ModuleType], ModuleType]
 

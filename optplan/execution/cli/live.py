@@ -23,11 +23,10 @@ from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OptplanError, UsageError
 from optplan.execution.cli.kinds import find_process, kind_of_folder
 from optplan.execution.serving.access import is_from_own_page, is_own, is_right
-from optplan.reporting.others import change_limit
 from optplan.reporting.pages import build_page, require_packages
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside, Others
-from optplan.reporting.trying import build_control, write_state
+from optplan.reporting.trying import build_control, change_limit, write_state
 from optplan.solving import solve
 
 #: Where it is served, if that port is free, so that a tunnel stays what it is; else at any other.

@@ -27,7 +27,7 @@ from optplan.execution.history import (
     held,
 )
 from optplan.execution.state import NodeState, Phase
-from optplan.instances.job_stays import Level
+from optplan.instances.job_traces import Level
 from optplan.reporting import style
 from optplan.reporting.pages import Charts, Items, Section
 from optplan.reporting.phrases import NOTHING, count_gpus

@@ -43,7 +43,7 @@ FORMULATION = Formulation(
         ),
         _solver(
             "cp-sat",
-            f"{_HERE}.models.general_engines:solve_cp_sat",
+            f"{_HERE}.models.statement:solve_cp_sat",
             "the same choices in CP-SAT, solved again for each tie",
             proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
             problems=_SPEND,
@@ -53,7 +53,7 @@ FORMULATION = Formulation(
         ),
         _solver(
             "enumeration",
-            f"{_HERE}.models.general_engines:solve_enumeration",
+            f"{_HERE}.models.statement:solve_enumeration",
             "looks at every choice; for tiny instances",
             proofs=frozenset({BoundProof.SEARCHED, BoundProof.LAGRANGIAN}),
             features=_NODES,

@@ -66,7 +66,7 @@ def size_cluster(
     from optplan.lab.sizing import size
     from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_sizing
     from optplan.reporting.sections import share_load, warn_of_untried
-    from optplan.solving.capacity import bound_by_capacity
+    from optplan.solving.auditing import bound_by_capacity
 
     del by
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import InternalError
-from optplan.instances.job_stays import Level, Stays
+from optplan.instances.job_traces import Level, Stays
 from optplan.lab.cluster.jobs import Job
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR

@@ -15,7 +15,7 @@ import numpy as np
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.clock import VirtualClock
 from optplan.execution.progress import Course
-from optplan.instances.job_stays import Stays
+from optplan.instances.job_traces import Stays
 from optplan.lab.cluster.jobs import (
     Application,
     Job,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.formulations.boa.data.commitments import Term
+from optplan.formulations.boa.data.gpu_types import Term
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.laws.commitments import Tariff, bill_demand, make_bill
@@ -18,8 +18,8 @@ from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts import Result, Solution
-    from optplan.contracts.billing import BilledPlan
     from optplan.formulations.boa.laws.demand import Demand
+    from optplan.solving.billing import BilledPlan
 
 #: Discounts that a table compares, and the share of the time for which the rival's number is enough.
 _DISCOUNTS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.75)

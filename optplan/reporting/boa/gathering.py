@@ -9,8 +9,8 @@ from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance
 from optplan.reporting.boa.figures import SweepPoint
 from optplan.reporting.boa.tries import choose_budgets
-from optplan.reporting.others import NEAR, solve_others
 from optplan.reporting.presenters import Others
+from optplan.reporting.trying import NEAR, solve_others
 from optplan.solving import frontier, solve
 from optplan.units import Amount
 

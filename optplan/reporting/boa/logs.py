@@ -10,8 +10,7 @@ import numpy as np
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import LoggedJobs
-from optplan.instances.job_stays import Stays
-from optplan.instances.job_traces import JobTrace
+from optplan.instances.job_traces import JobTrace, Stays
 from optplan.reporting.boa.breakdown import break_down, price_usd_per_hour
 from optplan.reporting.job_use import Use, tell_use
 from optplan.reporting.pages import Block, Card, Definitions, Items, Page, Section

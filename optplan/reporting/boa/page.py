@@ -12,7 +12,6 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.planning import build_plan
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
-from optplan.reporting.boa.class_figures import draw_gpu_use, draw_time_shares
 from optplan.reporting.boa.commitments import tell_commitments
 from optplan.reporting.boa.demand import tell_demand
 from optplan.reporting.boa.explanation_tables import tell_explanation
@@ -30,7 +29,7 @@ from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
-from optplan.reporting.boa.speedups import tell_speedups
+from optplan.reporting.boa.speedups import draw_gpu_use, draw_time_shares, tell_speedups
 from optplan.reporting.boa.tries import build_control
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import UnsupportedError
-from optplan.reporting.others import solve_others
 from optplan.reporting.presenters import Others
 from optplan.reporting.rubberband.words import require_search
+from optplan.reporting.trying import solve_others
 from optplan.solving import choose_solver, pareto, solve
 
 #: The solver that an elastic plan is set beside.

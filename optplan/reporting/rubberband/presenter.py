@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from optplan.contracts import Certificate, ParetoFrontier, Relaxation, Result, Solution
-from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
-from optplan.formulations.rubberband.planning import RubberBandPlan
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
 from optplan.reporting.pages import Card, Charts, Definitions, Section
 from optplan.reporting.pareto import tell_frontier
 from optplan.reporting.phrases import (
+    NOTHING,
     capitalise,
     format_amount,
     format_cost,
@@ -21,17 +22,21 @@ from optplan.reporting.phrases import (
 )
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
-from optplan.reporting.rubberband import tables, words
+from optplan.reporting.rubberband import words
+from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_objective, name_sizes
 from optplan.reporting.sections import (
+    compare_objectives,
     relaxations_of,
     tell_background,
     tell_relaxations,
 )
 from optplan.reporting.style import COLORS, LEGEND_ABOVE, Figure, add_points, escape_text, new_figure, time_scale
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
     from optplan.reporting.rubberband.gathering import Background
+
 
 _CHECK = (
     "verify trusts no solver: it computes time, cost and every rule again, and derives the bound from the certificate."
@@ -89,9 +94,9 @@ def _count(number: int, noun: str) -> str:
 def _tell_plan(
     instance: RubberBandInstance, result: Result[Solution], rivals: Sequence[Result[Solution]]
 ) -> list[Section]:
-    plan = tables.plan_of(instance, result)
+    plan = plan_of(instance, result)
     plans = [(result.solver, plan)]
-    plans += [(rival.solver, tables.plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
+    plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
     sizes = words.name_plan(instance, result.solution) if result.solution is not None else ""
     chart = (f"Instances held over time; stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
@@ -106,7 +111,7 @@ def _tell_plan(
     ]
     return [
         Section("sizes", "The cluster over time", [Charts([chart], reading)]),
-        Section("stages", "The plan", [tables.list_stages(plan)]),
+        Section("stages", "The plan", [list_stages(plan)]),
         Section("bill", "What is paid for", [Definitions(bill)], place="half"),
     ]
 
@@ -173,21 +178,105 @@ def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
 
 
 def _tell_background(instance: RubberBandInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    question, certificates = [Definitions(tables.list_facts(instance))], map(_say_certificate, result.certificates)
+    question, certificates = [Definitions(list_facts(instance))], map(_say_certificate, result.certificates)
     return tell_background(instance, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
+
+
+_STAGE_COLUMNS = (
+    Column("stage"),
+    *numbers("trials", "iterations", "instances", "GPUs a trial", "at once", "starts", "ends", "cost so far"),
+)
+_COMPARED = (*numbers("cost", "time", "difference"), Column("instances"), Column("GPUs a trial"))
+
+
+def plan_of(instance: RubberBandInstance, result: Result[Solution]) -> RubberBandPlan:
+    """Return the plan of a result that has a solution."""
+    return build_plan(instance, cast(Result[RubberBandSolution], result))
+
+
+def list_facts(instance: RubberBandInstance) -> list[tuple[str, str]]:
+    """List what an instance says, by name."""
+    cloud, training = instance.cloud, instance.training
+    kind = cloud.instance_type or "instance"
+    price = f"{format_cost(cloud.price_usd_per_hour)} an hour, {cloud.gpus_per_instance} GPUs"
+    facts = [
+        ("search", describe_experiment(instance)),
+        ("asked", f"least {name_objective(instance)} {describe_limit(instance)}"),
+        ("allocations", "any number of trials at a time" if instance.mode == "any" else "fair shares, as in the paper"),
+        (kind, f"{price}, billed {cloud.billing.replace('-', ' ')}"),
+        ("getting instances", f"{_say_duration(cloud.provision_s)}, then {_say_duration(cloud.initialise_s)} each"),
+        ("an iteration", training.seconds_per_iteration.list_known()),
+    ]
+    if cloud.data_usd_per_instance:
+        facts.append(("data", f"{format_cost(cloud.data_usd_per_instance)} for every new instance"))
+    if cloud.most_instances is not None:
+        facts.append(("most instances", f"{cloud.most_instances:,}"))
+    if cloud.price_source:
+        facts.append(("source of the price", f"{cloud.price_source} ({cloud.price_date})".replace(" ()", "")))
+    return facts
+
+
+def list_asked(instance: RubberBandInstance) -> Table:
+    """List the stages that an instance asks for."""
+    rows = []
+    for bracket, chain in enumerate(instance.brackets, start=1):
+        for number, stage in enumerate(chain, start=1):
+            name = f"{bracket}.{number}" if len(instance.brackets) > 1 else str(number)
+            rows.append((name, f"{stage.trials:,}", f"{stage.iterations:,}"))
+    return Table("The stages of the search", _STAGE_COLUMNS[:3], rows)
+
+
+def list_stages(plan: RubberBandPlan) -> Table:
+    """List the stages of a plan."""
+    several = plan.stages[-1].bracket > 1
+    return Table(
+        "The stages of the plan", _STAGE_COLUMNS, [_write_stage(plan, stage, several=several) for stage in plan.stages]
+    )
+
+
+def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side; the first is what the others are compared with."""
+
+    def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
+        if result.solution is None:
+            return result.status.value, NOTHING, difference, NOTHING, NOTHING
+        cost, time = format_cost(result.measures["expected_usd"]), format_duration(result.measures["expected_s"])
+        return cost, time, difference, *name_sizes(instance, result.solution)
+
+    return compare_objectives(results, _COMPARED, write)
+
+
+def _write_stage(plan: RubberBandPlan, stage: SearchStage, *, several: bool) -> tuple[str, ...]:
+    return (
+        f"{stage.bracket}.{stage.stage}" if several else str(stage.stage),
+        f"{stage.members:,}",
+        f"{stage.iterations:,}",
+        f"{stage.nodes:,}",
+        f"{stage.gpus:,}",
+        "all" if stage.at_once >= stage.members else f"{stage.at_once:,}",
+        format_duration(stage.expected.start_s),
+        format_duration(stage.end_s),
+        format_cost(plan.paid_until_end_of(stage)),
+    )
+
+
+def _say_duration(distribution: object) -> str:
+    mean = float(getattr(distribution, "expected_s", 0.0))
+    deviation = float(getattr(distribution, "deviation_s", 0.0))
+    return format_duration(mean) + (f" ± {format_duration(deviation)}" if deviation else "") if mean else "at once"
 
 
 PRESENTER = Presenter(
     words.require_search,
     plans="searches",
-    facts=tables.list_facts,
-    given=lambda search: [tables.list_asked(search)],
+    facts=list_facts,
+    given=lambda search: [list_asked(search)],
     answer=words.say_answer,
     title=partial(words.say_answer, in_full=False),
     how_good=words.say_how_good,
     help=_write_help,
-    decided=lambda search, result: [tables.list_stages(tables.plan_of(search, result))],
-    compared=lambda search, results: [tables.compare_results(search, results)],
+    decided=lambda search, result: [list_stages(plan_of(search, result))],
+    compared=lambda search, results: [compare_results(search, results)],
     objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",
@@ -197,5 +286,5 @@ PRESENTER = Presenter(
     gathered=lambda search, found, results: [_tell_frontier(search, found.frontier, results)],
     background=_tell_background,
     run="optplan run plan.json",
-    picture=lambda search, result: draw_sizes([(result.solver, tables.plan_of(search, result))]),
+    picture=lambda search, result: draw_sizes([(result.solver, plan_of(search, result))]),
 )

@@ -8,9 +8,9 @@ from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sol
 from optplan.formulations.seer.data.instance import BUDGET
 from optplan.formulations.seer.study.frontiers import spend_budgets
 from optplan.progress import Stopwatch
-from optplan.reporting.others import STEPS, solve_others
 from optplan.reporting.presenters import Others
 from optplan.reporting.seer.words import require_seer, seeks_quality
+from optplan.reporting.trying import STEPS, solve_others
 from optplan.solving import pareto
 
 #: Seconds that comparing budgets may take.

@@ -9,8 +9,8 @@ from typing import cast
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import OptplanError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, count_vms
+from optplan.formulations.srift.study.pareto import OneMoreVm, value_of_one_more
 from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, continue_run
-from optplan.formulations.srift.study.scarcity import OneMoreVm, value_of_one_more
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.srift.words import require_fleet, require_job
 from optplan.solving import pareto, solve

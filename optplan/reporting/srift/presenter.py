@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import ParetoFrontier, Result, Solution
 from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, write_fleet
+from optplan.formulations.srift.study.pareto import OneMoreVm
 from optplan.formulations.srift.study.replanning import FleetContinuation
-from optplan.formulations.srift.study.scarcity import OneMoreVm
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
@@ -23,7 +23,7 @@ from optplan.reporting.sections import (
 )
 from optplan.reporting.srift import tables, words
 from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
-from optplan.reporting.srift.iteration_figures import draw_iteration
+from optplan.reporting.srift.tables import draw_iteration
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 

@@ -57,8 +57,6 @@ def test_show_says_what_is_asked_and_draws_the_iteration(run: Runner, tmp_path: 
     drawn = run("show", CASE, "--plot", tmp_path / "iteration.html")
     assert (drawn.code, drawn.out) == (0, "")
     assert "exchanged meanwhile" in (tmp_path / "iteration.html").read_text(encoding="utf-8")
-    refused = run("show", CASE, "--dag")
-    assert "--dag: plans of formulation 'srift' have no execution graph" in refused.err
 
 
 def test_reports_are_written(run: Runner, tmp_path: Path) -> None:

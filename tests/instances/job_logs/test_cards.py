@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement
 from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.job_logs.records import Row
-from optplan.instances.job_logs.speedups import Measured, SpeedupSources
+from optplan.instances.job_logs.speedups import (
+    Measured,
+    SpeedupSources,
+    choose_card,
+    find_contradiction,
+    find_disagreement,
+)
 from optplan.instances.model_cards import CardSpeedup, CardStep
 from optplan.speedup import TableSpeedup
 from optplan.speedup.cards.records import ModelCard, make_cluster

@@ -18,8 +18,8 @@ from optplan.lab.cluster.jobs import Job, SchedulingPolicy, TabledApplication
 from optplan.lab.cluster.policies.in_turn import EqualShare, hold_one_width
 from optplan.lab.cluster.replaying import replay
 from optplan.progress import Stopwatch
-from optplan.solving.capacity import bound_by_capacity
-from optplan.verification.capacity import list_trace_courses
+from optplan.solving.auditing import bound_by_capacity
+from optplan.verification.audits import list_trace_courses
 
 if TYPE_CHECKING:
     from tests.lab.conftest import ReadNewtrace

@@ -11,7 +11,7 @@ import pytest
 from optplan.contracts import Frontier, Result, Sensitivity, Solution
 from optplan.errors import MissingExtraError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
-from optplan.reporting.drawing import draw_plan
+from optplan.reporting.reports import draw_plan
 from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.sensitivity_views import draw_panels
+from optplan.reporting.boa.speedups import MOST_CLASSES, draw_gpu_use, draw_time_shares
 
 
 def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types

@@ -17,8 +17,8 @@ from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.pareto import pareto_table
 from optplan.reporting.phrases import format_cost, format_least, format_limit
 from optplan.reporting.presenters import plan_words_of
-from optplan.reporting.rubberband.presenter import PRESENTER
-from optplan.reporting.rubberband.tables import (
+from optplan.reporting.rubberband.presenter import (
+    PRESENTER,
     compare_results,
     list_facts,
     list_stages,

@@ -20,8 +20,7 @@ from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_least
 from optplan.reporting.presenters import Beside, gather_background, plan_words_of
 from optplan.reporting.reports import build_report
-from optplan.reporting.rubberband.presenter import PRESENTER, draw_sizes
-from optplan.reporting.rubberband.tables import plan_of
+from optplan.reporting.rubberband.presenter import PRESENTER, draw_sizes, plan_of
 from optplan.reporting.rubberband.words import say_answer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from optplan.contracts import Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.instances.library import build_named
-from optplan.reporting.drawing import draw_plan
+from optplan.reporting.reports import draw_plan
 from optplan.reporting.seer.presenter import PRESENTER
 from optplan.reporting.seer.tables import (
     compare_results,

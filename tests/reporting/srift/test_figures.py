@@ -13,7 +13,6 @@ from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import build_page
 from optplan.reporting.srift.continuations import draw_timeline, list_segments
-from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.presenter import PRESENTER
 from optplan.reporting.srift.scaling_views import (
     build_scaling_page,
@@ -22,6 +21,7 @@ from optplan.reporting.srift.scaling_views import (
     list_points,
     say_left_out,
 )
+from optplan.reporting.srift.tables import draw_iteration
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 

@@ -12,8 +12,8 @@ from optplan.contracts import Plan, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
 from optplan.instances.library import build_named
-from optplan.reporting.drawing import draw_plan
 from optplan.reporting.phrases import format_cost, format_least, format_limit, format_objective
+from optplan.reporting.reports import draw_plan
 from optplan.reporting.sections import name_status
 from optplan.reporting.srift.presenter import PRESENTER
 from optplan.reporting.srift.tables import compare_results, list_fleet, list_fleets, plan_of

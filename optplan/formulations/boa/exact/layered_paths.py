@@ -35,7 +35,6 @@ from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
-from optplan.formulations.boa.exact.answers import certify_bound, price_of
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe, in_order
 from optplan.formulations.boa.exact.feasibility import (
@@ -45,7 +44,7 @@ from optplan.formulations.boa.exact.feasibility import (
     too_fast,
     too_little,
 )
-from optplan.formulations.boa.exact.paths import write_branch, write_columns, write_mixture
+from optplan.formulations.boa.exact.paths import certify_bound, price_of, write_branch, write_columns, write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
 from optplan.solvers.paths import single, switching

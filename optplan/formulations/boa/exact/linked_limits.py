@@ -23,11 +23,10 @@ from optplan.contracts import (
 )
 from optplan.contracts.result import status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.answers import price_of
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import clear_mixture, explain_shortfall, state_runs
-from optplan.formulations.boa.exact.paths import write_columns, write_mixture
+from optplan.formulations.boa.exact.paths import price_of, write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
 from optplan.solvers.paths import closing, families, linked_dual, switching
 from optplan.solvers.paths.search import Effort, OutOfEffortError

@@ -6,6 +6,7 @@ otherwise it is the one of linked paths.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.exact.costs import list_amounts
+from optplan.contracts.result import LagrangianCertificate, ShadowPrice
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.exact.costs import bound_at, list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import path_totals
+from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import families, single, switching
 from optplan.solvers.paths.search import Effort
 
@@ -138,3 +141,34 @@ def _average(instance: BoaInstance, name: str, columns: NDArray[np.int32], fract
     hours = fraction[:, None] / np.broadcast_to(options.speeds, (epochs.size, options.widths.size))[epochs, columns]
     average: FloatArray = (hours * widths).sum(axis=0) / hours.sum(axis=0)
     return np.where((widths == widths[0]).all(axis=0), widths[0], average)
+
+
+def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
+    """Return what multipliers in the order of ``instance.limit_names`` prove; zeros where rounding leaves nothing."""
+    return certify_bound(instance, bound_at(instance, np.array(multipliers)), *multipliers)
+
+
+def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> LagrangianCertificate:
+    """Return the certificate of a bound, or of what zeros prove where rounding leaves nothing of it."""
+    weights = np.array(multipliers)
+    if is_lost(bound, float(weights @ np.array(list(instance.limits.values())))):
+        weights = np.zeros(weights.size)
+        bound = bound_at(instance, weights)
+    return LagrangianCertificate(
+        multipliers=dict(zip(instance.limit_names, weights.tolist(), strict=True)), bound=bound
+    )
+
+
+def price_of(instance: BoaInstance, less: float, more: float, limit: str = BUDGET) -> ShadowPrice:
+    """Return the shadow price of a limit; infinite on the side on which nothing is feasible becomes None."""
+    # Where the two are the same, rounding may turn their order.
+    ends = (max(less, more), more)
+    return ShadowPrice(less=ends[0] if math.isfinite(less) else None, more=ends[1], unit=instance.price_unit(limit))
+
+
+def price_at(instance: BoaInstance, limit: str, multipliers: dict[str, float]) -> ShadowPrice:
+    """Return the shadow price of a limit that has the same slope on both sides, at multipliers of all limits."""
+    ends = multipliers if len(multipliers) > 1 else {}
+    price = multipliers[limit]
+    unit = instance.price_unit(limit)
+    return ShadowPrice(less=price, more=price, unit=unit, less_multipliers=ends, more_multipliers=ends)

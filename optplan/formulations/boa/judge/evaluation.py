@@ -54,10 +54,10 @@ from optplan.formulations.boa.data.instance import (
     has_real_widths,
 )
 from optplan.formulations.boa.data.problems import PeakLimit
-from optplan.formulations.boa.judge.demand import find_demand
 from optplan.formulations.boa.judge.following import (
     EpochTimes,
     epochs_by_type,
+    find_demand,
     follow_solution,
     real_range,
     types_along,

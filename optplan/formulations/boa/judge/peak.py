@@ -32,9 +32,9 @@ from optplan.contracts.result import TreeCertificate
 from optplan.errors import show_value
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.problems import PeakLimit
-from optplan.formulations.boa.judge.demand import recur
 from optplan.formulations.boa.judge.duality import Weigh, list_stays_at_least, path_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE
+from optplan.formulations.boa.judge.following import recur
 from optplan.formulations.boa.laws.demand import Crowd, gather_crowd
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.formulations.boa.data.commitments import SpotMarket, Term
-from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.gpu_types import GpuType, SpotMarket, Term
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.schema import FloatArray

@@ -41,10 +41,10 @@ import numpy as np
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.costs import find_least, list_closed
 from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
+from optplan.formulations.boa.exact.paths import certificate_at, price_at
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray

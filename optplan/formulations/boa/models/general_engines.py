@@ -25,10 +25,9 @@ from optplan.contracts.result import (
 )
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
-from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least, state_linked, state_runs
-from optplan.formulations.boa.exact.paths import write_mixture
+from optplan.formulations.boa.exact.paths import certificate_at, price_at, write_mixture
 from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.progress import Stopwatch

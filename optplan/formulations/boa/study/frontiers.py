@@ -13,11 +13,11 @@ import numpy as np
 from optplan.contracts import Answer, Frontier, FrontierPoint, LagrangianCertificate, SolveRequest
 from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.answers import price_at
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import too_fast, too_little
 from optplan.formulations.boa.exact.layered_paths import build_whole_frontier
 from optplan.formulations.boa.exact.linked_frontier import Ends, find_ends, reach
+from optplan.formulations.boa.exact.paths import price_at
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import Amount

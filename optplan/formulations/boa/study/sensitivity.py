@@ -15,8 +15,8 @@ from functools import partial
 
 import numpy as np
 
+from optplan.contracts.explanation import SampledPlan, Sensitivity, SensitivityRequest
 from optplan.contracts.judgement import Evaluation, PathCosts
-from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
 from optplan.errors import (
     DataError,
     InfeasibleError,

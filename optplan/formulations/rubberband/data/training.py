@@ -20,8 +20,12 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from optplan.errors import DataError
-from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
-from optplan.formulations.rubberband.data.noise import Noise
+from optplan.formulations.rubberband.data.distributions import (
+    ConstantDistribution,
+    Distribution,
+    Noise,
+    warn_of_clipping,
+)
 from optplan.schema import (
     NUMBER,
     ByName,

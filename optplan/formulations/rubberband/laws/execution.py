@@ -1,31 +1,17 @@
-"""What a solution makes happen: trials side by side or in line in each stage, and what waits for what (section 4.2).
-
-The graph and the sampled simulator both start from the runs of stages. The graph has SCALE, INIT_INSTANCE, TRAIN and
-SYNC tasks, stage by stage: where instances are added, one SCALE and then one INIT_INSTANCE for each of them, side by
-side; a TRAIN for each trial, the first of each chain after the last INIT_INSTANCE, every other one after the trial
-before it in its chain; one SYNC after all chains. Releasing instances takes no time and is not in the graph.
-
-Nodes are tuples: ``("SCALE", stage)``, ``("INIT_INSTANCE", stage, instance)``, ``("TRAIN", stage, trial)`` and
-``("SYNC", stage)``, all counted from 0. A stage that adds m instances and runs c chains has m*c edges between the two.
-"""
+"""What a solution makes happen: trials side by side or in line in each stage, and who holds instances how long."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.errors import DataError, MissingExtraError
+from optplan.errors import DataError
 from optplan.formulations.rubberband.data.allocations import explain_refusal, read_allocations
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-
-if TYPE_CHECKING:
-    from networkx import DiGraph
 
 
 @dataclass(frozen=True)
@@ -118,98 +104,3 @@ def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
                 held.appendleft((first, count - gone))
             surplus -= gone
     return tuple(cohorts)
-
-
-#: A task's name: its kind, its stage, and its number where a stage has several of the kind.
-Node = tuple[str, int] | tuple[str, int, int]
-
-
-class Task(StrEnum):
-    """Kinds of node."""
-
-    SCALE = "SCALE"
-    INIT_INSTANCE = "INIT_INSTANCE"
-    TRAIN = "TRAIN"
-    SYNC = "SYNC"
-
-
-def build_dag(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int = 0) -> DiGraph:
-    """Build the execution graph of one bracket, from 0: edges lead from a task to those that wait for it.
-
-    Nodes have ``kind`` (Task), ``stage``; ``instance`` of INIT_INSTANCE; ``trial``, ``chain``, ``wave`` (position in
-    the chain), ``gpus`` and ``iterations`` of TRAIN; ``latency``: the distributions that the task's time is made of, by
-    name (:mod:`optplan.formulations.rubberband.data.training` says how they are put together); ``x`` and ``y``: a place
-    in a drawing in which time goes to the right. The graph has ``runs`` (:class:`StageRun`) and ``bracket``.
-    """
-    try:
-        import networkx
-    except ImportError:
-        raise MissingExtraError("networkx", "graphs") from None
-    runs = list_runs(instance, solution, bracket)
-    graph = networkx.DiGraph(runs=runs, bracket=bracket)
-    frontier: list[Node] = []
-    x = 0
-    for run in runs:
-        if run.added:
-            frontier = _add_growth(graph, instance, run, frontier, x)
-            x += 2
-        frontier = _add_trials(graph, instance, run, frontier, x)
-        x += run.waves
-        sync: Node = (Task.SYNC, run.stage)
-        graph.add_node(sync, kind=Task.SYNC, stage=run.stage, latency={}, x=x, y=0.0)
-        graph.add_edges_from((node, sync) for node in frontier)
-        frontier = [sync]
-        x += 1
-    return graph
-
-
-def _add_growth(
-    graph: DiGraph, instance: RubberBandInstance, run: StageRun, frontier: list[Node], x: int
-) -> list[Node]:
-    scale: Node = (Task.SCALE, run.stage)
-    latency = {"provision_s": instance.cloud.provision_s}
-    graph.add_node(scale, kind=Task.SCALE, stage=run.stage, latency=latency, x=x, y=0.0)
-    graph.add_edges_from((node, scale) for node in frontier)
-    added: list[Node] = [(Task.INIT_INSTANCE, run.stage, number) for number in range(run.added)]
-    latency = {"initialise_s": instance.cloud.initialise_s}
-    for number, node in enumerate(added):
-        y = _spread(number, run.added)
-        graph.add_node(node, kind=Task.INIT_INSTANCE, stage=run.stage, instance=number, latency=latency, x=x + 1, y=y)
-        graph.add_edge(scale, node)
-    return added
-
-
-def _add_trials(
-    graph: DiGraph, instance: RubberBandInstance, run: StageRun, frontier: list[Node], x: int
-) -> list[Node]:
-    """Add the trials in chains; return the last one of each chain."""
-    training = instance.training
-    latency = {
-        "start_s": training.start(run.gpus_per_trial),
-        "pace_s": training.pace(run.seconds_per_iteration),
-        "iteration_s": training.iteration(run.seconds_per_iteration),
-    }
-    for trial in range(run.trials):
-        wave, chain = divmod(trial, run.slots)
-        node: Node = (Task.TRAIN, run.stage, trial)
-        graph.add_node(
-            node,
-            kind=Task.TRAIN,
-            stage=run.stage,
-            trial=trial,
-            chain=chain,
-            wave=wave,
-            gpus=run.gpus_per_trial,
-            iterations=run.iterations,
-            latency=latency,
-            x=x + wave,
-            y=_spread(chain, run.slots),
-        )
-        before: list[Node] = [(Task.TRAIN, run.stage, trial - run.slots)] if wave else frontier
-        graph.add_edges_from((earlier, node) for earlier in before)
-    return [(Task.TRAIN, run.stage, trial) for trial in range(max(0, run.trials - run.slots), run.trials)]
-
-
-def _spread(number: int, count: int) -> float:
-    """Return the height of one of several parallel tasks, which lie around 0."""
-    return (count - 1) / 2.0 - number

@@ -14,10 +14,12 @@ from optplan.formulations.rubberband.data.distributions import (
     ConstantDistribution,
     Distribution,
     LogNormalDistribution,
+    LogNormalNoise,
+    Noise,
     NormalDistribution,
+    NormalNoise,
 )
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.data.noise import LogNormalNoise, Noise, NormalNoise
 from optplan.formulations.rubberband.data.training import MeasuredSeconds, ScaledSeconds, TrainingProfile
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.speedup import NOT_SAID, Evidence

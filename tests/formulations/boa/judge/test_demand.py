@@ -15,7 +15,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass, Widths
 from optplan.formulations.boa.exact.peak import demand as forecasting
-from optplan.formulations.boa.judge import demand as judging
+from optplan.formulations.boa.judge import following as judging
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named

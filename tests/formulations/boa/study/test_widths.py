@@ -9,7 +9,7 @@ import pytest
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import Steps, Widths
-from optplan.formulations.boa.study.widths import allow_all, list_wider
+from optplan.formulations.boa.study.node_rounding import allow_all, list_wider
 from optplan.reporting.boa.phrases import say_answer, say_steps, say_wider
 from optplan.solving import solve
 

@@ -8,7 +8,7 @@ from typing import Any
 import networkx
 import pytest
 
-from optplan.formulations.rubberband.laws.execution import Node
+from .execution_graphs import Node
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,17 @@
-"""The execution graph: which tasks there are, and what waits for what."""
+"""The execution graph, by which the simulator is tested: which tasks there are, and what waits for what."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import networkx
 import pytest
 
-from optplan.errors import DataError, MissingExtraError
+from optplan.errors import DataError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.execution import Node, Task, build_dag
+
+from .execution_graphs import Node, Task, build_dag
 
 FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]
 
@@ -115,18 +114,6 @@ def test_walking_the_graph_finds_the_completion_time(finish_times: FinishTimes) 
     assert list(ends)[-1] == ("SYNC", 1)
 
 
-def test_time_goes_to_the_right() -> None:
-    """In the drawing every task is right of those it waits for, alone in its place, and always in the same one."""
-    instance, solution = build((7, 1), (3, 1), (2, 1)), allocate((2, 2), (3, 3), (4, 4))
-    graph = build_dag(instance, solution)
-    places = {node: (data["x"], data["y"]) for node, data in graph.nodes(data=True)}
-    assert all(places[before][0] < places[after][0] for before, after in graph.edges)
-    assert len(set(places.values())) == len(places)
-    again = build_dag(instance, solution)
-    assert list(again.nodes(data=True)) == list(graph.nodes(data=True))
-    assert list(again.edges) == list(graph.edges)
-
-
 def test_each_bracket_has_its_graph() -> None:
     """Brackets side by side: the second one's graph has its own stages only."""
     experiment = {"form": "hyperband", "most_iterations": 4, "eta": 2, "order": "side-by-side"}
@@ -139,16 +126,3 @@ def test_each_bracket_has_its_graph() -> None:
         assert len(of_kind(graph, Task.TRAIN)) == sum(stage.trials for stage in chain)
     with pytest.raises(DataError, match="bracket: got 3; numbers from 0 to 2 are allowed"):
         build_dag(instance, solution, 3)
-
-
-def test_networkx_loads_on_use() -> None:
-    """Importing the module leaves networkx alone."""
-    program = "import sys, optplan.formulations.rubberband.laws.execution; sys.exit('networkx' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_without_networkx_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the graph needs it, not the plan."""
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtraError, match=r'networkx is not installed; run: pip install "optplan\[graphs\]"'):
-        build_dag(build((1, 1)), allocate((1, 1)))

@@ -16,7 +16,7 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.evaluation import evaluate, on_time_probability
 from optplan.formulations.rubberband.laws import sampling
-from optplan.formulations.rubberband.laws.execution import Node, Task, build_dag, list_runs
+from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.formulations.rubberband.laws.sampling import (
     Drawn,
     Queue,
@@ -27,6 +27,8 @@ from optplan.formulations.rubberband.laws.sampling import (
     sample_plan,
 )
 from optplan.schema import FloatArray
+
+from .execution_graphs import Node, Task, build_dag
 
 FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]
 

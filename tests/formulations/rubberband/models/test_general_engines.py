@@ -19,7 +19,7 @@ from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
-from optplan.formulations.rubberband.exact.chains import state_chains
+from optplan.formulations.rubberband.exact.chains import cost_steps, state_chains
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.models.general_engines import (
     list_undominated,
@@ -27,7 +27,6 @@ from optplan.formulations.rubberband.models.general_engines import (
     solve_enumeration,
     solve_highs,
 )
-from optplan.formulations.rubberband.models.layered_graph import cost_steps
 from optplan.progress import Stopwatch
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import ProgramOutcome

@@ -18,7 +18,7 @@ from optplan.formulations.seer.exact import spending
 from optplan.formulations.seer.exact.rows import MOST_ROWS, list_rows
 from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.models.general_engines import solve_cp_sat, solve_enumeration
+from optplan.formulations.seer.models.statement import solve_cp_sat, solve_enumeration
 from optplan.formulations.seer.published.policy import solve_published
 from optplan.progress import Stopwatch
 

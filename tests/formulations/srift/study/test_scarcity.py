@@ -10,7 +10,7 @@ import pytest
 from optplan.contracts.result import Result, SolveRequest, Status, Termination
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.exact.best_first import solve_best_first
-from optplan.formulations.srift.study.scarcity import value_of_one_more
+from optplan.formulations.srift.study.pareto import value_of_one_more
 
 
 def solve(instance: SriftInstance) -> Result[SriftSolution]:
