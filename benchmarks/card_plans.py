@@ -203,10 +203,10 @@ def write_reasons(curves: Curves) -> Iterator[str]:
             rows.append((model, name, *(f"{taken[gpus]:.3f}" if gpus in taken else "" for gpus in WIDTHS)))
     yield from list(write_table("", ("model", "curve", *map(str, WIDTHS)), rows))[2:]
     yield "At 64 GPUs the measured curves of 1B and 3B have a dent, which the law does not have: they take as much"
-    yield "there as at 128, or nearly. The card sees the next step after 32 in it, and its plan takes it, where who knows"
-    yield "better goes to 128. The card has 80B too fast on 64, too: its fastest layout there (data 2 x tensor 4 x"
-    yield "pipeline 8) was measured at 74 GB and 167 s, above what a layout may need; the next one takes 25 s. That is not"
-    yield f"one class's error: plans miss with any one of the curves measured, {say_single(curves)}."
+    yield "there as at 128, or nearly. The card sees the next step after 32 in it, and its plan takes it, where who"
+    yield "knows better goes to 128. The card has 80B too fast on 64, too: its fastest layout there (data 2 x tensor"
+    yield "4 x pipeline 8) was measured at 74 GB and 167 s, above what a layout may need; the next one takes 25 s. That"
+    yield f"is not one class's error: plans miss with any one of the curves measured, {say_single(curves)}."
     yield ""
 
 
@@ -240,8 +240,8 @@ def write_sampled(sampled: Sequence[PlanQuality]) -> Iterator[str]:
     head = ("budget over the least", *names, "best time within the range stated")
     yield from list(write_table("", head, rows))[2:]
     yield f"So plans keep the gate of 2 % where budgets are {say_percent(AMPLE - 1.0, 0)} or more above the least, and"
-    yield "miss it below: there a plan needs a few percent more GPUs than one by curves without errors, and times are known"
-    yield "no better than the range says. Measure what `optplan explain` names, or raise the budget."
+    yield "miss it below: there a plan needs a few percent more GPUs than one by curves without errors, and times are"
+    yield "known no better than the range says. Measure what `optplan explain` names, or raise the budget."
     yield ""
 
 
