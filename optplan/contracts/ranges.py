@@ -18,7 +18,7 @@ class Truth(FrozenModel):
     #: Both None where no plan keeps the limits; the objective alone is None where none was found.
     best_objective: float | None = None
     best_bound: float | None = None
-    #: Decisions that come to ``best_objective``, as a solution is written; the result's own may do as well, or better.
+    #: Decisions that come to ``best_objective``, as a solution is written; empty where the result's own do.
     plan: ByName[JsonValue] = Field(default_factory=dict)
     #: By limit: where the dual bound is ``best_bound``, or is less and no plan of whole widths within the limits lies
     #: between. Empty where no plan keeps them.

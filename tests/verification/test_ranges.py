@@ -95,10 +95,10 @@ def test_a_plan_beyond_the_budget_shows_no_end() -> None:
     """2.6 GPUs let all jobs run on 2; at the lower end of the band, of 1.28 times, these take 1.5625, more than 1.4."""
     instance, loose = make_instance(budget="1.4gpu"), solve(make_instance(budget="2.6gpu"))
     assert loose.range is not None
-    fast = loose.range.truths[1].to_json_data()
+    fast, plan = loose.range.truths[1], loose.to_json_data()["solution"]
 
     def change(truths: list[dict[str, Any]]) -> None:
-        truths[1].update(plan=fast["plan"], best_objective=fast["best_objective"], best_bound=fast["best_bound"])
+        truths[1].update(plan=plan, best_objective=fast.best_objective, best_bound=fast.best_bound)
 
     found = verify(instance, tamper(solve(instance), change))
     assert {"truths[1] plan"} <= {check.index for check in found.checks if not check.holds}

@@ -50,15 +50,15 @@ def find_range(
         true = [_cost_in_truth(run, graph, shifts.get(graph.name, {})) for graph in costs]
         best = solve_costs(run, true, gap=gap, stopwatch=watch)
         objective, used = add_up(run, true, plan)
-        found = [] if best is None or best.objective is None else [best.objective]
-        if best is not None and (used <= limits * (1.0 + MEETING)).all():
-            found.append(objective)
+        found = None if best is None else best.objective
+        own_best = best is not None and bool((used <= limits * (1.0 + MEETING)).all())
+        own_best = own_best and (found is None or objective <= found)
         truths.append(
             Truth(
                 shifts=shifts,
-                best_objective=min(found, default=None),
+                best_objective=objective if own_best else found,
                 best_bound=None if best is None else best.bound,
-                plan={} if best is None or best.solution is None else best.solution.to_json_data(),
+                plan={} if best is None or best.solution is None or own_best else best.solution.to_json_data(),
                 multipliers={} if best is None else dict(zip(run.limit_names, best.multipliers, strict=True)),
                 objective=objective,
                 consumption=dict(zip(run.limit_names, used.tolist(), strict=True)),
