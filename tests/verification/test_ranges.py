@@ -116,6 +116,16 @@ def test_that_no_plan_is_left_is_derived_again() -> None:
     assert verify(instance, result).ok
 
 
+def test_that_several_limits_leave_no_plan_is_on_trust() -> None:
+    """At the lower end 2 GPUs keep 48 min and take 1.5625 of 1.3 GPUs, 1 GPU keeps these: no limit alone is too low."""
+    table = {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.6], "error": [0.0, 0.25]}
+    job = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": {"t4": table}}
+    instance = make_instance(classes={"job": job | {"most_mean_jct_s": 2880.0}})
+    found = verify(instance, solve(instance))
+    assert found.nothing_wrong
+    assert "range: the bound of truths[1], that no plan keeps all limits" in found.on_trust
+
+
 def test_a_range_without_a_plan_is_refused() -> None:
     """An answer without a plan amounts to nothing in any truth."""
     instance, poor = make_instance(), make_instance(budget="0.9gpu")
