@@ -108,8 +108,12 @@ class FindRange(Protocol):
         """Solve for other truths; None where there is one only. UnsupportedError where that cannot be told."""
 
 
-#: The judge of a plan in one truth, by its shifts; None where decisions are not what runs.
-JudgeTruth = Callable[[Any, Any, Mapping[str, Mapping[str, float]]], Evaluation | None]
+#: The judge's instance of one truth, by its shifts; None where decisions are not what runs. ValueError where these are
+#: no shifts of its bands.
+JudgeTruth = Callable[[Any, Mapping[str, Mapping[str, float]]], Any]
+
+#: What a range has to be by its truths, and by the plans and multipliers that they carry.
+DeriveRange = Callable[[Any, Any, "AnswerRange"], "AnswerRange"]
 
 #: What solvers are matched against: what an instance asks for, and how large it is.
 Describe = Callable[[Any], Description]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from optplan.schema import ByName, FrozenModel
 
@@ -18,6 +18,11 @@ class Truth(FrozenModel):
     #: Both None where no plan keeps the limits; the objective alone is None where none was found.
     best_objective: float | None = None
     best_bound: float | None = None
+    #: Decisions that come to ``best_objective``, as a solution is written; empty where the result's own do.
+    plan: ByName[JsonValue] = Field(default_factory=dict)
+    #: By limit: where the dual bound is ``best_bound``, or is less and no plan of whole widths within the limits lies
+    #: between. Empty where no plan keeps them.
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     #: objective, consumption: What the result's own plan amounts to; the consumption by limit, in the limit's unit.
     objective: float
     consumption: ByName[float]

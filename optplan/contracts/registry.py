@@ -107,7 +107,8 @@ class Formulation:
     forecast_demand: Part[parts.ForecastDemand] = Part("forecast of demand")  #: How much is in use at once, by solvers.
     judge_demand: Part[parts.JudgeDemand] = Part("forecast of demand")  #: The judge's, of the same; both or neither.
     find_range: Part[parts.FindRange] = Part("range of an answer")  #: Within the errors of speedups.
-    judge_truth: Part[parts.JudgeTruth] = Part("range of an answer")  #: The judge's, of one truth; both or neither.
+    judge_truth: Part[parts.JudgeTruth] = Part("range of an answer")  #: The judge's, of one truth; all three or none.
+    derive_range: Part[parts.DeriveRange] = Part("range of an answer")  #: What follows from its truths.
     share_evidence: Part[parts.ShareEvidence] = Part("evidence of speedups")  #: Where speedups come from.
     check_tree: Part[parts.CheckTree] = Part()  #: With this and the next four the judge derives certificates again.
     dual_bound: Part[parts.DualBound] = Part()

@@ -34,6 +34,7 @@ FORMULATION = Formulation(
     evaluate=f"{_HERE}.judge.evaluation:evaluate",
     find_range=f"{_HERE}.study.ranges:find_range",
     judge_truth=f"{_HERE}.judge.evaluation:judge_truth",
+    derive_range=f"{_HERE}.study.ranges:derive_range",
     share_evidence=f"{_HERE}.judge.evaluation:share_evidence",
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     path_costs=f"{_HERE}.judge.duality:path_costs",

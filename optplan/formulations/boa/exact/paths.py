@@ -33,6 +33,7 @@ class PathsAnswer:
     solution: BoaSolution | None  # None, as the objective, where a limit on the search came before any plan
     objective: float | None
     bound: float  # no plan within the limits has less
+    multipliers: tuple[float, ...] = ()  # of the limits: those at which the bound was derived, if any
 
 
 def solve_costs(
@@ -59,11 +60,13 @@ def solve_costs(
         if isinstance(bound, single.BudgetShortfall):
             return None
         plan = single.mix_paths(bound)
-        return PathsAnswer(write_mixture(instance, plan), plan.value, min(bound.bound, plan.value))
+        least = min(bound.bound, plan.value)
+        return PathsAnswer(write_mixture(instance, plan), plan.value, least, (bound.multiplier,))
     found = single.solve_pure(graphs, budget, gap=gap, effort=effort)
     if isinstance(found, single.BudgetShortfall):
         return None
-    return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound)
+    multipliers = (found.lagrangian.multiplier,)
+    return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound, multipliers)
 
 
 def _solve_linked(
@@ -78,17 +81,20 @@ def _solve_linked(
         bound = linked_dual.maximise_bound(family, effort=effort)
         if isinstance(bound, linked_dual.LinkedShortfall):
             return None
+        multipliers = tuple(bound.multipliers.tolist())
         if bound.mixture is None:
-            return PathsAnswer(None, None, bound.bound)
+            return PathsAnswer(None, None, bound.bound, multipliers)
         mixture = clear_mixture(instance, bound.mixture)
-        return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
+        least = min(bound.bound, mixture.value)
+        return PathsAnswer(write_mixture(instance, mixture), mixture.value, least, multipliers)
     found = closing.solve_pure(family, gap=gap, effort=effort, runs=lambda: state_runs(instance, costs, amounts))
     if isinstance(found, linked_dual.LinkedShortfall):
         return None
+    multipliers = tuple(found.lagrangian.multipliers.tolist())
     if found.paths is None:  # only a search that ran to its end proves that there is no plan
-        return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
+        return PathsAnswer(None, None, found.bound, multipliers) if found.stopped_by is not None else None
     value = found.paths.total_value
-    return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
+    return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value), multipliers)
 
 
 def value_of(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> float:

@@ -69,21 +69,19 @@ from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
 
 
-def judge_truth(
-    instance: BoaInstance, solution: BoaSolution, shifts: Mapping[str, Mapping[str, float]]
-) -> Evaluation | None:
-    """Evaluate decisions in a truth, NaN where its shifts are not of the bands; None where widths are real."""
+def judge_truth(instance: BoaInstance, shifts: Mapping[str, Mapping[str, float]]) -> BoaInstance | None:
+    """Return the instance with the speeds of a truth; None where widths are real, ValueError for other shifts."""
     if instance.problem is Problem.CONTINUOUS:
         return None
     pairs = {(name, gpu_type) for name, by_type in shifts.items() for gpu_type in by_type}
     if pairs != set(list_pairs(instance)):
-        return Evaluation(float("nan"), {}, {}, ())
+        raise ValueError("a truth has one shift for each class and GPU type whose speeds have a band")
     spread = {}
     for name, by_type in shifts.items():
         options = instance.options(name)
         shift = np.array([by_type.get(gpu_type, 0.0) for gpu_type in options.gpu_types])
         spread[name] = find_bands(instance)[name].spread(shift[options.group])
-    return evaluate(apply_speeds(instance, spread), solution)
+    return apply_speeds(instance, spread)
 
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.

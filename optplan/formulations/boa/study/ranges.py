@@ -57,47 +57,73 @@ def find_range(
         name = "least_mean_gpus" if instance.floors else instance.bound_by_law
         raise UnsupportedError(f"how the answer changes within the bands of speedups is not found with {name}: {why}")
     run, plan = as_run(instance, result.solution)
-    pairs, costs = list_pairs(run), cost_steps(run)
+    costs = cost_steps(run)
     gap, watch = max(_GAP, result.gap_target), Stopwatch(time_limit_s)
-    truths, plans, limits = [], [plan], np.array(list(run.limits.values()))
-    for shifts in _choose_shifts(len(pairs), result.seed):
-        by_class: dict[str, dict[str, float]] = {}
-        for (name, gpu_type), shift in zip(pairs, shifts.tolist(), strict=True):
-            by_class.setdefault(name, {})[gpu_type] = shift
-        true = [_cost_in_truth(run, graph, by_class.get(graph.name, {})) for graph in costs]
+    truths, limits = [], np.array(list(run.limits.values()))
+    for shifts in _choose_truths(run, result.seed):
+        true = [_cost_in_truth(run, graph, shifts.get(graph.name, {})) for graph in costs]
         best = solve_costs(run, true, gap=gap, stopwatch=watch)
         objective, used = add_up(run, true, plan)
-        found = [] if best is None or best.objective is None else [best.objective]
-        if best is not None and (used <= limits * (1.0 + MEETING)).all():
-            found.append(objective)
+        found = None if best is None else best.objective
+        own_best = best is not None and bool((used <= limits * (1.0 + MEETING)).all())
+        own_best = own_best and (found is None or objective <= found)
         truths.append(
             Truth(
-                shifts=by_class,
-                best_objective=min(found, default=None),
+                shifts=shifts,
+                best_objective=objective if own_best else found,
                 best_bound=None if best is None else best.bound,
+                plan={} if best is None or best.solution is None or own_best else best.solution.to_json_data(),
+                multipliers={} if best is None else dict(zip(run.limit_names, best.multipliers, strict=True)),
                 objective=objective,
                 consumption=dict(zip(run.limit_names, used.tolist(), strict=True)),
             )
         )
-        plans += [] if best is None or best.solution is None else [best.solution]
     if watch.interrupted:
         return None
-    known = {name: _span_widths(run.options(name), name, [plan]) for name in run.classes}
-    widths = {name: _span_widths(run.options(name), name, plans) for name in run.classes}
-    worth = bound_worth(run, costs, plan, result.certificates[0].multipliers if result.certificates else {})
-    least = MEETING * truths[0].objective
-    first = sorted((pair for pair in pairs if worth[pair] > least), key=lambda pair: -worth[pair])
+    return derive_range(run, result.replace(solution=plan), AnswerRange(gap=gap, truths=tuple(truths), widths={}))
+
+
+def derive_range(instance: BoaInstance, result: Result[BoaSolution], claimed: AnswerRange) -> AnswerRange:
+    """Return a range with all that follows from the result and the plans of the truths: which these are, gap and rest.
+
+    Widths of the instance are whole.
+    """
+    plan = result.solution
+    if plan is None:
+        raise ValueError("a range is of a plan")
+    plans = [plan, *(BoaSolution.parse(truth.plan) for truth in claimed.truths if truth.plan)]
+    known = {name: _span_widths(instance.options(name), name, [plan]) for name in instance.classes}
+    widths = {name: _span_widths(instance.options(name), name, plans) for name in instance.classes}
+    multipliers = next((one.multipliers for one in result.certificates if one.form != "tree"), {})
+    worth = bound_worth(instance, cost_steps(instance), plan, multipliers)
+    least = MEETING * claimed.truths[0].objective
+    pairs = [pair for pair in list_pairs(instance) if worth[pair] > least]
+    choices = list(_choose_truths(instance, result.seed))
+    truths = [one.replace(shifts=shifts) for one, shifts in zip(claimed.truths, choices, strict=True)]
     return AnswerRange(
-        gap=gap,
+        gap=max(_GAP, result.gap_target),
         truths=tuple(truths),
         widths={name: each for name, each in widths.items() if each != known[name]},
         measurements=tuple(
             Measurement(
-                subject=name, gpu_type=one, gpus=_choose_width(run, name, one, widths[name]), worth=worth[name, one]
+                subject=name,
+                gpu_type=one,
+                gpus=_choose_width(instance, name, one, widths[name]),
+                worth=worth[name, one],
             )
-            for name, one in first
+            for name, one in sorted(pairs, key=lambda pair: -worth[pair])
         ),
     )
+
+
+def _choose_truths(instance: BoaInstance, seed: int) -> Iterator[dict[str, dict[str, float]]]:
+    """Yield the shifts of each truth, by class and GPU type."""
+    pairs = list_pairs(instance)
+    for shifts in _choose_shifts(len(pairs), seed):
+        by_class: dict[str, dict[str, float]] = {}
+        for (name, gpu_type), shift in zip(pairs, shifts.tolist(), strict=True):
+            by_class.setdefault(name, {})[gpu_type] = shift
+        yield by_class
 
 
 def _choose_shifts(pairs: int, seed: int) -> Iterator[FloatArray]:

@@ -132,13 +132,15 @@ def test_where_no_range_is_found(field: str, value: object) -> None:
     assert any(warning.startswith(said) for warning in result.warnings)
 
 
-def test_a_range_is_never_taken_as_checked() -> None:
-    """The judge says that it does not look at it, and a range survives writing and reading."""
+def test_a_range_is_derived_again() -> None:
+    """The judge checks all that it says, and a range survives writing and reading."""
     instance = one_class("1.3gpu")
     result = solve(instance)
     verification = verify(instance, result)
     assert verification.ok
-    assert any(claim.startswith("range: ") for claim in verification.never_checked)
+    assert not any(claim.startswith("range: ") for claim in (*verification.never_checked, *verification.on_trust))
+    ends = {check.index for check in verification.checks if check.family == "range"}
+    assert {"truths[0] bound", "truths[0] best", "truths[1] bound", "truths[1] best", "widths"} <= ends
     assert type(result).parse(result.to_json_data()).range == result.range
     assert "Within the errors of speedups: 30 min 00 s to 1 h 00 min" in " ".join(str(result).split())
 
