@@ -422,8 +422,8 @@ def validator_of(model: type[FrozenModel]) -> jsonschema.Draft202012Validator:
             yield from faults
             accepted.update([] if faults else [key])
 
-    kind = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"$ref": look_once})
-    made: jsonschema.Draft202012Validator = kind(schema)
+    extend: Callable[..., Any] = jsonschema.validators.extend
+    made: jsonschema.Draft202012Validator = extend(jsonschema.Draft202012Validator, {"$ref": look_once})(schema)
     return made
 
 
