@@ -52,6 +52,7 @@ def families(draw: st.DrawFn) -> list[PathCosts]:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     drawn=families(),

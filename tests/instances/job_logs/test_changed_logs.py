@@ -63,6 +63,7 @@ def _read(tmp_path: Path, text: str, form: str) -> None:
     assert all(job.gpus >= 1 and (job.run_s is None or 0 <= job.run_s < 1e11) for job in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "text", "mark"), [("sacct", SACCT, "|"), ("csv", CSV, ",")])
 @settings(max_examples=50)
 @given(data=st.data())

@@ -43,6 +43,7 @@ def test_stored_constants_are_those_that_fit(fitting: ModuleType, measured: list
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_models_left_out_are_estimated_within_the_gates(fitting: ModuleType, measured: list[object]) -> None:
     """Fitted on all others, speedups up to 256 GPUs err by 6 and 4 % in the median, nine in ten by 20 and 15 %."""
     pairs = fitting.within(fitting.try_pairs(measured))

@@ -65,8 +65,16 @@ def list_parts(
 
 
 def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
-    """Return the law of a bracket's completion time: the life of what is held throughout, and the first request."""
-    return add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
+    """Return the law of a bracket's completion time: the life of what is held throughout, and the first request.
+
+    The last one is kept: the time that is kept, and how likely a deadline is, are asked for one after the other.
+    """
+    plan, place = (tuple(held), tuple(gpus)), ("completion", bracket)
+    known: tuple[object, GridLaw] | None = instance.law_cache.get(place)
+    if known is None or known[0] != plan:
+        made = add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
+        known = instance.law_cache[place] = plan, made
+    return known[1]
 
 
 def missing_s(

@@ -25,6 +25,8 @@ MOST_NETWORKS = 62
 #: Logarithm of what lies between the ends of an interval of ranks where these are not single, of one of backward
 #: passes, and of one of backward passes of complete fleets.
 _RANKS, _PASSES, _FINE_PASSES = 0.01, 0.01, 0.0025
+#: Intervals of backward passes that are kept in one array.
+_WIDE = 64
 
 
 class Paces:
@@ -39,8 +41,8 @@ class Paces:
         self._floors_s = floors_s if complete else np.minimum.accumulate(floors_s[::-1])[::-1]
         self._step = _FINE_PASSES if complete else _PASSES
         self._exchanges: dict[int, Exchange] = {}
-        #: By the number of an interval of backward passes, (R,) paces; no numbers where they are not computed yet.
-        self._columns: dict[int, FloatArray] = {}
+        #: (R, _WIDE) paces of as many intervals of backward passes; no numbers where they are not computed yet.
+        self._blocks: dict[int, FloatArray] = {}
 
     def floor_s(self, ranks: IntArray) -> FloatArray:
         """Return (N,) the least t_pe whatever the backward pass takes."""
@@ -66,18 +68,30 @@ class Paces:
 
     def _look_up(self, rows: IntArray, numbers: range) -> FloatArray:
         """Return (rows, numbers) the longer of pass and exchange over the pass; unless complete, of later rows, too."""
-        found = np.ones((rows.size, len(numbers)))
-        for place, number in enumerate(numbers):
-            column = self._columns.setdefault(number, np.full(self._fewest.size, np.nan))
-            longest_s = math.exp((number + 1) * self._step) * (1.0 + ROUNDING)
-            for row in rows[np.isnan(column[rows])].tolist():
-                column[row] = 1.0
-                if self._fewest[row] > 1:
-                    if row not in self._exchanges:
-                        self._exchanges[row] = self._make(row)
-                    column[row] = max(1.0, self._exchanges[row].seconds(longest_s) / longest_s)
-            found[:, place] = column[rows]
+        blocks = range(numbers.start // _WIDE, -(-numbers.stop // _WIDE))
+        found = np.hstack([np.ones((rows.size, 0)), *(self._look_up_in(block, rows, numbers) for block in blocks)])
         return found if self._complete else np.minimum.accumulate(found[::-1])[::-1]
+
+    def _look_up_in(self, block: int, rows: IntArray, numbers: range) -> FloatArray:
+        """Return (rows, those of the numbers that are in the block), each row by itself."""
+        if block not in self._blocks:
+            self._blocks[block] = np.full((self._fewest.size, _WIDE), np.nan)
+        start = max(numbers.start, block * _WIDE)
+        asked = slice(start - block * _WIDE, min(numbers.stop, (block + 1) * _WIDE) - block * _WIDE)
+        found = self._blocks[block][rows, asked]
+        if np.isnan(found).any():
+            for place, column in np.argwhere(np.isnan(found)).tolist():
+                found[place, column] = self._compute(int(rows[place]), start + column)
+            self._blocks[block][rows, asked] = found
+        return found
+
+    def _compute(self, row: int, number: int) -> float:
+        if self._fewest[row] <= 1:
+            return 1.0
+        if row not in self._exchanges:
+            self._exchanges[row] = self._make(row)
+        longest_s = math.exp((number + 1) * self._step) * (1.0 + ROUNDING)
+        return max(1.0, self._exchanges[row].seconds(longest_s) / longest_s)
 
 
 class ExchangeBound:

@@ -126,7 +126,9 @@ class Group:
 
     def _each_s(self, rows: IntArray, number: int, forward: float) -> FloatArray:
         """Return (rows,) the least iteration for a second of an interval's passes; unless exact, or more ranks."""
-        taken = self._taken.setdefault(number, np.where(self._begin > 1, np.nan, 0.0))
+        if number not in self._taken:
+            self._taken[number] = np.where(self._begin > 1, np.nan, 0.0)
+        taken = self._taken[number]
         for place in rows[np.isnan(taken[rows])].tolist():
             taken[place] = self._simulate(place, self._factor ** (number + 1) * (1.0 + ROUNDING))
         least = taken[rows] if self._exactly else np.minimum.accumulate(taken[rows][::-1])[::-1]

@@ -454,21 +454,20 @@ def test_large_files_are_read(large_data: dict[str, Any], tmp_path: Path) -> Non
 
 
 def test_errors_in_large_files_point_at_the_place(large_data: dict[str, Any], tmp_path: Path) -> None:
-    """One bad number among a million, and one missing one."""
-    table = large_data["classes"]["long"]["speedup"]["t4"]
+    """One bad number among 160,000, and one missing one."""
+    table, sizes = large_data["classes"]["long"]["speedup"]["t4"], [0.01] * 20_000
     for row, message in [
-        ([1.0, 1.7, 2.3, -2.8, 3.2, 3.5, 3.7, 3.8], r"long\.speedup\.t4\.speedup: entry \[70000\]\[3\]: got -2\.8"),
-        ([1.0, 1.7, None, 2.8, 3.2, 3.5, 3.7, 3.8], r"long\.speedup\.t4\.speedup: entry \[70000\]\[2\]: got None"),
+        ([1.0, 1.7, 2.3, -2.8, 3.2, 3.5, 3.7, 3.8], r"long\.speedup\.t4\.speedup: entry \[7000\]\[3\]: got -2\.8"),
+        ([1.0, 1.7, None, 2.8, 3.2, 3.5, 3.7, 3.8], r"long\.speedup\.t4\.speedup: entry \[7000\]\[2\]: got None"),
         ([1.0, 1.7], r"long\.speedup\.t4\.speedup: rows of unequal length"),
         (
             [1.1, 1.7, 2.3, 2.8, 3.2, 3.5, 3.7, 3.8],
-            r"speedup\.t4: the speedup at 1 GPU is 1\.1 in epoch 70001; it must be 1",
+            r"speedup\.t4: the speedup at 1 GPU is 1\.1 in epoch 7001; it must be 1",
         ),
     ]:
-        rows = [*table["speedup"][:70_000], row, *table["speedup"][70_001:]]
-        bad = large_data | {
-            "classes": {"long": large_data["classes"]["long"] | {"speedup": {"t4": table | {"speedup": rows}}}}
-        }
+        rows = [*table["speedup"][:7_000], row, *table["speedup"][7_001:20_000]]
+        changes = {"epoch_size_gpu_hours": sizes, "speedup": {"t4": table | {"speedup": rows}}}
+        bad = large_data | {"classes": {"long": large_data["classes"]["long"] | changes}}
         path = tmp_path / "bad.json"
         path.write_text(json.dumps(bad), encoding="utf-8")
         with pytest.raises(DataError, match=message):

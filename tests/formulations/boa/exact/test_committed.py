@@ -87,6 +87,7 @@ def test_money_and_several_types() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -89,6 +89,7 @@ def test_phases_are_seen_when_they_happen() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), problem=st.sampled_from(list(Problem)))

@@ -160,8 +160,9 @@ def test_finds_the_cheapest_of_all_plans_that_are_on_time(changes: dict[str, Any
     instance = _make_small(**changes)
     plans = list_every_plan(instance)
     usd = np.array([evaluate(instance.replace(confidence=None), plan).objective for plan in plans])
-    for deadline_s in (80.0, 100.0, 150.0):
-        chances = np.array([on_time_probability(instance, plan, deadline_s) for plan in plans])
+    deadlines_s = (80.0, 100.0, 150.0)
+    each = np.array([[on_time_probability(instance, plan, deadline_s) for deadline_s in deadlines_s] for plan in plans])
+    for deadline_s, chances in zip(deadlines_s, each.T, strict=True):
         for confidence in (0.5, 0.95):
             asked = instance.replace(deadline_s=deadline_s, confidence=confidence)
             best = usd[chances >= confidence - 1e-6].min(initial=math.inf)

@@ -63,6 +63,7 @@ def _cost(chain: Chain, paths: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @given(instance=charged_searches())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_rules_lose_no_best_plan(instance: RubberBandInstance) -> None:

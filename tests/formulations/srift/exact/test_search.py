@@ -18,7 +18,7 @@ from optplan.progress import Event, Stopwatch
 Fleet = tuple[float, float, tuple[VmGroup, ...]]
 DrawInstance = Callable[[int], SriftInstance]
 JudgeAll = Callable[[SriftInstance], list[Fleet]]
-SEEDS = 300
+SEEDS, FRONTIERS = 182, 100
 SAME = 1e-9
 
 
@@ -52,7 +52,7 @@ def same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * max(one, other)
 
 
-@pytest.mark.parametrize("first", [0, 64])
+@pytest.mark.parametrize("first", [0, SEEDS])
 def test_the_optimum_and_its_ties_are_those_of_brute_force(
     first: int, draw_instance: DrawInstance, judge_all: JudgeAll
 ) -> None:
@@ -84,7 +84,7 @@ def test_the_optimum_and_its_ties_are_those_of_brute_force(
 def test_the_frontier_is_that_of_brute_force(draw_instance: DrawInstance, judge_all: JudgeAll) -> None:
     """Every fleet that no other beats, and no other fleet, by more than rounding."""
     points = 0
-    for seed in range(SEEDS // 3):
+    for seed in range(FRONTIERS):
         instance = draw_instance(1000 + seed)
         goal = FrontierGoal()
         FleetSpace(instance).search(goal, Stopwatch())
@@ -98,7 +98,7 @@ def test_the_frontier_is_that_of_brute_force(draw_instance: DrawInstance, judge_
         assert len(got) == len(expected), seed
         assert all(same(a, b) for pair in zip(got, expected, strict=True) for a, b in zip(*pair, strict=True)), seed
         points += len(got)
-    assert points > SEEDS / 6
+    assert points > FRONTIERS / 2
 
 
 def test_of_equal_fleets_the_one_with_more_of_the_first_type_is_taken(

@@ -60,6 +60,7 @@ def test_fewer_vms_take_no_longer() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_iterations_take_no_less_than_their_floor(draw_instance: DrawInstance, judge_all: JudgeAll) -> None:
     """For a fleet's own networks, ranks and pass; and where some networks, ranks and seconds are still to come."""
     looked_at = 0

@@ -15,6 +15,7 @@ JudgeAll = Callable[[SriftInstance], list[tuple[float, float, tuple[VmGroup, ...
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_batch_can_be_had_exactly_where_a_fleet_has_it(draw_instance: DrawInstance, judge_all: JudgeAll) -> None:
     """One or several batches per type, mixed or not, with VMs that run."""
     found = {True: 0, False: 0}
