@@ -150,8 +150,8 @@ $(STAMPS)/package-$(CHECKSUM): | $(STAMPS)/venv $(PLOTLY)
 	@$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir .venv/wheels .
 	@$(INSTALL) --force-reinstall --no-deps .venv/wheels/*.whl
 	@$(INSTALL) .venv/wheels/*.whl
-	@$(BIN)/python -P -c "from optplan.solvers.paths import kernel; print('No C compiler here: solves take 20 times as' \
-		'long. Install one, then: make clean' if kernel.__file__.endswith('.py') else '', end='')"
+	@$(BIN)/python -P -c "from optplan.solvers.paths import kernel; print('No C compiler here: solves take 20 times as ' \
+		'long. Install one, then: make clean\n' if kernel.__file__.endswith('.py') else '', end='')"
 	@find $(STAMPS) -type f -not -name venv -not -name '*-$(CHECKSUM)' -delete
 	@touch '$@'
 
