@@ -141,14 +141,24 @@ $(PLOTLY): | $(STAMPS)/venv
 		|| echo "npm cannot get it: reports will hold all of plotly.js, 2 MB"
 	@rm -rf .venv/node .venv/package .venv/*.tgz
 
-# The stem is "<extras>-<checksum>". Stamps of other sources go: their package is no longer the installed one.
-$(STAMPS)/%-$(CHECKSUM): | $(STAMPS)/venv $(PLOTLY)
-	@echo "Installing optplan[$*] in .venv ..."
+# The wheel, once for all extras: compiling the kernels takes most of a minute. Stamps of other sources go: their package
+# is no longer the installed one.
+$(STAMPS)/package-$(CHECKSUM): | $(STAMPS)/venv $(PLOTLY)
+	@echo "Building optplan ..."
+	@rm -rf .venv/wheels
 	@$(INSTALL) hatchling cython setuptools
-	@$(INSTALL) --no-build-isolation ".[$*]"
-	@$(BIN)/python -P -c "from optplan.solvers.paths import kernel; print('No C compiler here: solves take 20 times as' \
-		'long. Install one, then: make clean' if kernel.__file__.endswith('.py') else '', end='')"
+	@$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir .venv/wheels .
+	@$(INSTALL) --force-reinstall --no-deps .venv/wheels/*.whl
+	@$(INSTALL) .venv/wheels/*.whl
+	@$(BIN)/python -P -c "from optplan.solvers.paths import kernel; print('No C compiler here: solves take 20 times as ' \
+		'long. Install one, then: make clean\n' if kernel.__file__.endswith('.py') else '', end='')"
 	@find $(STAMPS) -type f -not -name venv -not -name '*-$(CHECKSUM)' -delete
+	@touch '$@'
+
+# The stem is "<extras>-<checksum>". Of a wheel that is installed, pip adds what the extras need.
+$(STAMPS)/%-$(CHECKSUM): | $(STAMPS)/package-$(CHECKSUM)
+	@echo "Installing optplan[$*] in .venv ..."
+	@$(INSTALL) "$$(echo .venv/wheels/*.whl)[$*]"
 	@touch '$@'
 
 $(STAMPS)/venv:

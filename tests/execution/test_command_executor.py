@@ -41,6 +41,7 @@ def list_started(out: Path) -> dict[str, list[str]]:
     return {path.parent.name: path.read_text(encoding="utf-8").splitlines() for path in paths}
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_when_its_driver_is_gone(
     plan_of: PlanOf,
     starter: str,

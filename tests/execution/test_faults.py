@@ -58,6 +58,8 @@ SCHEDULES = max(100, int(os.environ.get("OPTPLAN_FUZZ_CASES", "0")) // 20)
 FIRST = int(os.environ.get("OPTPLAN_FUZZ_SEED", "1"))
 #: Of one test.
 EACH = 20
+#: The first schedule of each test; one test of a kind is a quick one.
+FIRSTS = [FIRST, *[pytest.param(each, marks=pytest.mark.slow) for each in range(FIRST + EACH, FIRST + SCHEDULES, EACH)]]
 #: Faults of a schedule at most, and how likely each is wherever one may be.
 MOST, LIKELY = 8, 0.12
 #: Rounds of all drivers of a schedule.
@@ -374,7 +376,7 @@ def in_peace() -> Fate:
     return fate
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SCHEDULES, EACH))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_a_search_ends_as_without_faults(
     plan_stages: Callable[..., Plan], plan_of: Callable[..., Plan], tmp_path: Path, first: int
 ) -> None:
@@ -411,7 +413,7 @@ def test_a_search_ends_as_without_faults(
             assert (outcome.time_s, outcome.cost_usd) == pytest.approx((expected.time_s, expected.cost_usd)), told
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SCHEDULES, EACH))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_a_stream_ends_as_without_faults(
     make_instance: Callable[..., BoaInstance], make_jobs: Callable[..., list[StreamJob]], tmp_path: Path, first: int
 ) -> None:
@@ -439,7 +441,7 @@ def test_a_stream_ends_as_without_faults(
             assert hours == pytest.approx((peace.gpu_hours, peace.node_gpu_hours)), told
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SCHEDULES, EACH))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_a_fleet_ends_as_without_faults(small_plan: SriftPlan, tmp_path: Path, first: int) -> None:
     """The job is done and all VMs are given back; the same fleets train, for the same time and cost."""
     courses = [

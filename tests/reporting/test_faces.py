@@ -180,6 +180,7 @@ def test_a_notebook_shows_the_lines_and_the_picture(name: str) -> None:
         assert len(page) < 2_500_000
 
 
+@pytest.mark.slow
 def test_a_browser_draws_what_a_notebook_shows(visit: Visitor, tmp_path: Path) -> None:
     """In a frame that may run its own script and nothing else: three bars, of 4, 8 and 3 GPUs."""
     opened = visit(f"<!doctype html><title>notebook</title>{_solve('boa-two-classes')[1]._repr_html_()}", tmp_path, 800)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optplan.contracts import Instance
+from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UnsupportedError
 from optplan.instances.library import build_named
 from optplan.reporting.presenters import Beside, gather
@@ -43,16 +44,23 @@ READ = """() => {
 }"""
 
 
-def write(instance: Instance) -> str:
+@cache
+def solve_library(name: str) -> tuple[Instance, Result[Solution], Beside]:
+    """Return an instance of the library, its best plan, and what its page's readers may try; each is solved once."""
+    instance = build_named(name)
+    result = solve(instance)
+    return instance, result, gather(instance, result, Beside())
+
+
+def write(name: str) -> str:
     """Write the page of an instance's best plan, with what its readers may try."""
-    result = solve(instance)
-    return build_report(instance, result, gather(instance, result, Beside()))
+    return build_report(*solve_library(name))
 
 
-def control_of(instance: Instance) -> Control:
+def control_of(name: str) -> Control:
     """Return the control of the page of an instance's best plan."""
-    result = solve(instance)
-    control = presenter_of(instance).build_page(instance, result, gather(instance, result, Beside())).control
+    instance, result, beside = solve_library(name)
+    control = presenter_of(instance).build_page(instance, result, beside).control
     assert control is not None
     return control
 
@@ -99,7 +107,7 @@ def test_others_are_solved_where_they_can_be() -> None:
 )
 def test_controls_say_what_their_plans_are(name: str, limit: str, unit: str, own: float, said: str) -> None:
     """Of a frontier, the best between two plans, too; elsewhere each for its own amount."""
-    control = control_of(build_named(name))
+    control = control_of(name)
     assert (control.name, control.unit, control.data["own"]) == (limit, unit, pytest.approx(own))
     assert said in control.said
     assert control.command == f"optplan solve instance.json --{limit} AMOUNT{unit} --report report.html"
@@ -117,10 +125,9 @@ def test_a_page_moved_says_what_a_page_solved_there_says(
     visit: Visitor, tmp_path: Path, name: str, there: dict[str, Any], link: str
 ) -> None:
     """Headline, badge, cards, plan, bill and picture; of deadlines also between two plans, 19 min 15 s and 27 min."""
-    instance = build_named(name)
-    moved = visit(write(instance), tmp_path, DESK, link)
+    moved = visit(write(name), tmp_path, DESK, link)
     found = read(moved)
-    other = instance.replace(**there)
+    other = build_named(name).replace(**there)
     (tmp_path / "there").mkdir()
     solved = visit(build_report(other, solve(other), Beside()), tmp_path / "there", DESK)
     wanted = solved.page.evaluate(READ)
@@ -132,7 +139,7 @@ def test_a_page_moved_says_what_a_page_solved_there_says(
 
 def test_the_keyboard_moves_a_search(visit: Visitor, tmp_path: Path) -> None:
     """Of plans from 13 min 44 s on: typed, by button, too little, nonsense, and back."""
-    opened = visit(write(build_named("rubberband-resnet101-20min")), tmp_path, PHONE)
+    opened = visit(write("rubberband-resnet101-20min"), tmp_path, PHONE)
     before, page = read(opened), opened.page
     page.locator("#try-number").fill("10")
     assert words(page, "h1") == "No plan keeps a deadline of 10 min 00 s."
@@ -156,7 +163,7 @@ def test_the_keyboard_moves_a_search(visit: Visitor, tmp_path: Path) -> None:
 
 def test_between_amounts_of_searches_nothing_is_proven(visit: Visitor, tmp_path: Path) -> None:
     """For 100 GPU-minutes the page has the plan of 80, and says so; other budgets' table is of no plan."""
-    opened = visit(write(build_named("seer-paper-example")), tmp_path, DESK, "#budget=100gpu-min")
+    opened = visit(write("seer-paper-example"), tmp_path, DESK, "#budget=100gpu-min")
     assert "80 of 80 GPU-min" in read(opened)["answer"]
     page = opened.page
     assert page.locator(".badge").inner_text() == "best known here"
@@ -171,7 +178,7 @@ def test_between_amounts_of_searches_nothing_is_proven(visit: Visitor, tmp_path:
 
 def test_pages_with_plans_stay_small(visit: Visitor, tmp_path: Path) -> None:
     """Of 51 plans 40 are taken, so that between two there may be a better one; the page has less than a megabyte."""
-    source = write(build_named("rubberband-resnet101-per-function"))
+    source = write("rubberband-resnet101-per-function")
     assert len(source.encode()) < 1_000_000
     opened = visit(source, tmp_path, DESK, "#deadline=1h")
     assert "best known here" in read(opened)["badge"]
