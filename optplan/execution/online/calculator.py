@@ -170,9 +170,14 @@ class WidthCalculator:
 
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
-        self._graphs.pop(name, None)
-        graph, known = self._graph_of(name), self.knowledge.known
-        look = self._looks[name] = Look.at(graph, known.classes[name], self.knowledge.classes[name])
+        look, graph = self._looks.get(name), self._graphs.pop(name, None)
+        known, estimate = self.knowledge.known, self.knowledge.classes[name]
+        if graph is not None and look is not None and look.has_speeds_of(estimate):
+            self._graphs[name] = graph.resize(look.factor)
+            look.size_gpu_hours, look.factor = look.size_gpu_hours * look.factor, 1.0
+        else:
+            job_class = self.knowledge.estimate_class(name)
+            look = self._looks[name] = Look.at(self._graph_of(name), job_class, known.classes[name], estimate)
         self._weigh(name)
         return look
 
@@ -205,7 +210,7 @@ class WidthCalculator:
                 continue
             rate = knowledge.rate_per_hour(name)
             most = look.most_moved(before, rate)
-            if most > limit and not look.is_exact:
+            if most > limit and look.drift:
                 most = self._look(name).most_moved(before, rate)
             moved = moved or most > limit
         return moved

@@ -90,12 +90,12 @@ class Look:
     needs: float = 0.0
 
     @classmethod
-    def at(cls, graph: Graph, stated: JobClass, estimate: ClassEstimate) -> Self:
+    def at(cls, graph: Graph, job_class: JobClass, stated: JobClass, estimate: ClassEstimate) -> Self:
         """Look at a class as it is estimated."""
         return cls(
-            size_gpu_hours=graph.job_class.size_gpu_hours,
+            size_gpu_hours=job_class.size_gpu_hours,
             speeds=np.exp(np.log(graph.speeds).mean(axis=0)).tolist(),
-            at_places=find_speeds(graph.job_class.speedup, estimate.hours),
+            at_places=find_speeds(job_class.speedup, estimate.hours),
             levels={place: level.log_speed for place, level in estimate.levels.items()},
             hinted=estimate.hinted,
             fitted=is_fitted(stated, estimate),
@@ -106,6 +106,10 @@ class Look:
     def is_exact(self) -> bool:
         """Whether nothing has moved since."""
         return abs(self.factor - 1.0) <= _ROUNDING and not self.drift
+
+    def has_speeds_of(self, estimate: ClassEstimate) -> bool:
+        """Whether no speed has moved since, as far as that was followed: then jobs are larger by the factor."""
+        return self.changes == estimate.changes and not self.drift
 
     def follow(self, stated: JobClass, estimate: ClassEstimate) -> bool:
         """Take note of what was seen since; return whether the look is still good for anything."""
@@ -131,7 +135,7 @@ class Look:
 
     def weigh(self, graph: Graph, rows: Sequence[WidthRow], only: str, prices: FloatArray | None) -> None:
         """Weigh a job as it was looked at, under a table's rows (of type ``only`` without one) and at prices (L,)."""
-        ends = [graph.resize(factor) for factor in _ENDS]
+        ends = [graph.resize(factor).costs for factor in _ENDS]
         ways = [(row.share, path) for row in rows if (path := graph.find_path(row, only)) is not None]
         fits = len(ways) == len(rows) > 0
         self.taken = [np.sum([share * follow_path(end, path) for share, path in ways], axis=0).tolist() for end in ends]
@@ -154,7 +158,6 @@ class Look:
 class Graph:
     """What each step of a job's way costs where one job of a class comes an hour and no other, and what a step is."""
 
-    job_class: JobClass
     costs: PathCosts
     speeds: FloatArray
     nodes: Mapping[tuple[str, int], int]
@@ -167,12 +170,13 @@ class Graph:
         types = np.array(options.gpu_types)[options.group].tolist()
         pairs = zip(types, options.widths.tolist(), strict=True)
         nodes = {pair: node for node, pair in enumerate(pairs)}
-        return cls(job_class, path_costs(alone)[0], options.speeds, nodes)
+        return cls(path_costs(alone)[0], options.speeds, nodes)
 
-    def resize(self, factor: float) -> PathCosts:
-        """Return the costs of jobs that are larger by a factor: pauses stay as they are."""
+    def resize(self, factor: float) -> Self:
+        """Return the graph of jobs that are larger by a factor: pauses stay as they are."""
         costs = self.costs
-        return replace(costs, run_value=factor * costs.run_value, run_consumption=factor * costs.run_consumption)
+        run = {"run_value": factor * costs.run_value, "run_consumption": factor * costs.run_consumption}
+        return replace(self, costs=replace(costs, **run))
 
     def find_path(self, row: WidthRow, only: str) -> list[int] | None:
         """Return the nodes of a row's epochs; None where the class has other epochs, or may not hold that."""

@@ -94,7 +94,7 @@ class Reporter(Witness):
         wanted = self._wanted.pop(record.operation)
         self._idle[wanted.trial] = record.t
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
-        self._jobs[wanted.trial][2].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
+        self._jobs[wanted.trial][2].append(Run.of_sound(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
         return wanted
 
     def _see_epoch(self, record: told.EpochDone) -> None:
