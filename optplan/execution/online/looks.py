@@ -108,8 +108,8 @@ class Look:
         return abs(self.factor - 1.0) <= _ROUNDING and not self.drift
 
     def has_speeds_of(self, estimate: ClassEstimate) -> bool:
-        """Whether no speed has moved since, as far as that was followed: then jobs are larger by the factor."""
-        return self.changes == estimate.changes and not self.drift
+        """Whether no speed has moved: then jobs are larger by the factor; of a new class, those believed in grow."""
+        return self.changes == estimate.changes and not (self.drift or estimate.is_new)
 
     def follow(self, stated: JobClass, estimate: ClassEstimate) -> bool:
         """Take note of what was seen since; return whether the look is still good for anything."""
@@ -119,7 +119,7 @@ class Look:
         if estimate.hinted != self.hinted or levels.keys() != self.levels.keys() or estimate.hours.keys() - places:
             return False
         drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
-        self.changes, self.drift = estimate.changes, 2.0 * drift if drift > _ROUNDING else 0.0
+        self.changes, self.drift = estimate.changes, 2.0 * drift
         self.factor = estimate_size(stated, estimate, places) / self.size_gpu_hours
         return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if self.fitted else _REACH)
 
@@ -156,7 +156,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Graph:
-    """What each step of a job's way costs where one job of a class comes an hour and no other, and what a step is."""
+    """What each step of a job's way costs where one job of a class, of the stated size, comes an hour and no other."""
 
     costs: PathCosts
     speeds: FloatArray
@@ -164,8 +164,10 @@ class Graph:
 
     @classmethod
     def of(cls, instance: BoaInstance, name: str, job_class: JobClass) -> Self:
-        """Return the graph of a class of an instance."""
-        alone = instance.replace(classes={name: job_class.replace(arrival_rate_per_hour=1.0, weight=1.0)})
+        """Return the graph of a class of an instance, at the speeds of ``job_class``."""
+        stated = instance.classes[name]
+        fields = {"speedup": job_class.speedup, "arrival_rate_per_hour": 1.0, "weight": 1.0}
+        alone = instance.replace(classes={name: stated.replace(**fields)})
         options = alone.options(name)
         types = np.array(options.gpu_types)[options.group].tolist()
         pairs = zip(types, options.widths.tolist(), strict=True)
