@@ -111,11 +111,8 @@ class WidthCalculator:
         elif isinstance(event, Completion):
             ledger.settle(event.job_class, count_held(self.knowledge.stated, event.held or event.ran))
         elif isinstance(event, NodeStart):
-            ledger.pay(
-                count_held(
-                    self.knowledge.stated, [Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)]
-                )
-            )
+            run = Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)
+            ledger.pay(count_held(self.knowledge.stated, [run]))
 
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.

@@ -35,7 +35,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 #: Weight below which something was seen too long ago to count.
 _FORGOTTEN = 1e-4
-#: Up to which difference two logarithms of speeds are one, as rounding is all that parts them.
+#: Up to which difference logarithms of speeds are one.
 _SAME = 1e-12
 #: A measurement corrects by a factor of a thousand at most: beyond that it is a slip of the unit, and must not stop us.
 _MOST_LOG_CORRECTION = math.log(1e3)
@@ -250,7 +250,10 @@ def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per
         errors = _list_errors(base, widths, near or [job_class.reference_width])
         if errors is not None and relative:
             errors[np.isin(widths, near)] = 0.0
-        found[gpu_type] = _tabulate(widths, base, correction, words, errors)
+        rows = base.at(widths) * correction
+        found[gpu_type] = TableSpeedup(
+            gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=errors
+        )
     return found
 
 
@@ -311,13 +314,6 @@ def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, refere
         return at_reference
     every = [residual for points in residuals.values() for residual in points.values()]
     return float(np.mean(every)) if every else 0.0
-
-
-def _tabulate(
-    widths: IntArray, base: Speedup, correction: FloatArray, words: tuple[str, ...], error: FloatArray | None
-) -> TableSpeedup:
-    rows = base.at(widths) * correction
-    return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=error)
 
 
 def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:

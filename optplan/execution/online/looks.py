@@ -165,9 +165,8 @@ class Graph:
     @classmethod
     def of(cls, instance: BoaInstance, name: str, job_class: JobClass) -> Self:
         """Return the graph of a class of an instance, at the speeds of ``job_class``."""
-        stated = instance.classes[name]
-        fields = {"speedup": job_class.speedup, "arrival_rate_per_hour": 1.0, "weight": 1.0}
-        alone = instance.replace(classes={name: stated.replace(**fields)})
+        one = instance.classes[name].replace(speedup=job_class.speedup, arrival_rate_per_hour=1.0, weight=1.0)
+        alone = instance.replace(classes={name: one})
         options = alone.options(name)
         types = np.array(options.gpu_types)[options.group].tolist()
         pairs = zip(types, options.widths.tolist(), strict=True)
@@ -176,9 +175,8 @@ class Graph:
 
     def resize(self, factor: float) -> Self:
         """Return the graph of jobs that are larger by a factor: pauses stay as they are."""
-        costs = self.costs
-        run = {"run_value": factor * costs.run_value, "run_consumption": factor * costs.run_consumption}
-        return replace(self, costs=replace(costs, **run))
+        run = {name: factor * getattr(self.costs, name) for name in ("run_value", "run_consumption")}
+        return replace(self, costs=replace(self.costs, **run))
 
     def find_path(self, row: WidthRow, only: str) -> list[int] | None:
         """Return the nodes of a row's epochs; None where the class has other epochs, or may not hold that."""

@@ -20,9 +20,8 @@ class Witness:
     def note_arrival(self, job: str, job_class: str, at_s: float, *, committed: float | None = None) -> None:
         """Note that a job was submitted, and what it was to take of the budget."""
         self._classes[job], self._ran[job] = job_class, {}
-        self._events.append(
-            Arrival.of_sound(id=f"{job} arrived", at_s=at_s, kind="arrival", job_class=job_class, committed=committed)
-        )
+        known = {"kind": "arrival", "id": f"{job} arrived", "at_s": at_s, "job_class": job_class}
+        self._events.append(Arrival.of_sound(**known, committed=committed))
 
     def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
         """Note that a job trained on GPUs."""
