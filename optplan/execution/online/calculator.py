@@ -89,7 +89,7 @@ class WidthCalculator:
             if why is None:
                 if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
-                if not isinstance(event, Measurement | Speed):
+                if not isinstance(event, Speed | Measurement):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused

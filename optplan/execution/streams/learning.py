@@ -82,8 +82,8 @@ class Reporter(Witness):
             self._launched_s[record.node] = record.t
         elif (launched_s := self._launched_s.pop(record.node, record.t)) < record.t:
             gpu_type, event_id = self._types[record.node], f"{record.node} {record.phase}"
-            run: dict[str, Any] = {"gpus": self._sizes.get(gpu_type, 1), "gpu_type": gpu_type, "seconds": record.t - launched_s}
-            self._events.append(NodeStart(id=event_id, at_s=record.t, **run))
+            gpus, seconds = self._sizes.get(gpu_type, 1), record.t - launched_s
+            self._events.append(NodeStart(id=event_id, at_s=record.t, gpus=gpus, gpu_type=gpu_type, seconds=seconds))
 
     def _leave(self, record: told.OperationEnded | told.OperationFailed) -> told.OperationWanted:
         """Note what an operation held that is over."""
