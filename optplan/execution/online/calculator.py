@@ -188,9 +188,8 @@ class WidthCalculator:
         known = self.knowledge.known
         rows, only = () if self.table is None else self.table.classes.get(name, ()), next(iter(known.gpu_types))
         prices = [self._prices.get(limit) for limit in known.limit_names]
-        weight = known.classes[name].weight
+        look, weight = self._looks[name], known.classes[name].weight
         fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
-        look = self._looks[name]
         graph = self._graph_of(name).resize(look.size_gpu_hours / known.classes[name].size_gpu_hours)
         look.weigh(graph, rows, only, fair)
 

@@ -129,8 +129,7 @@ class ClassEstimate:
         """Count a measurement; its speed is divided by ``per_epoch``, what its epoch is faster than the mean one."""
         place = place_of(measured.gpu_type or gpu_type, measured.gpus)
         log_speed = math.log(measured.speed / per_epoch)
-        level = self.levels.get(place)
-        if level is None:
+        if (level := self.levels.get(place)) is None:
             self.levels[place] = Level(max(weight, _FORGOTTEN), log_speed)
             self.changes += 1
             return
