@@ -65,7 +65,7 @@ class WidthCalculator:
         # Classes that something was heard of since the last look.
         self._heard: dict[str, None] = {}
         self._near: Result[BoaSolution] | None = None
-        # By class: what each step of a job's way costs, as it was looked at.
+        # By class: what each step of the way of a job of the stated size costs, with the speeds looked at.
         self._graphs: dict[str, Graph] = {}
         # By limit, as the last solve has found them: seconds of all jobs of an hour that one more of it is worth.
         self._prices: dict[str, float] = {}
@@ -89,7 +89,7 @@ class WidthCalculator:
             if why is None:
                 if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
-                if not isinstance(event, Measurement | Speed):
+                if not isinstance(event, Speed | Measurement):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
@@ -111,11 +111,8 @@ class WidthCalculator:
         elif isinstance(event, Completion):
             ledger.settle(event.job_class, count_held(self.knowledge.stated, event.held or event.ran))
         elif isinstance(event, NodeStart):
-            ledger.pay(
-                count_held(
-                    self.knowledge.stated, [Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)]
-                )
-            )
+            run = Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)
+            ledger.pay(count_held(self.knowledge.stated, [run]))
 
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.
@@ -170,14 +167,18 @@ class WidthCalculator:
 
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
-        self._graphs.pop(name, None)
-        graph, known = self._graph_of(name), self.knowledge.known
-        look = self._looks[name] = Look.at(graph, known.classes[name], self.knowledge.classes[name])
+        look, known, estimate = self._looks.get(name), self.knowledge.known, self.knowledge.classes[name]
+        if look is not None and look.has_speeds_of(estimate):
+            look.size_gpu_hours, look.factor = look.size_gpu_hours * look.factor, 1.0
+        else:
+            job_class = self.knowledge.estimate_class(name)
+            graph = self._graphs[name] = Graph.of(known, name, job_class)
+            look = self._looks[name] = Look.at(graph, job_class, known.classes[name], estimate)
         self._weigh(name)
         return look
 
     def _graph_of(self, name: str) -> Graph:
-        """Return what jobs of a class cost as they were looked at: where a state was read, nothing has moved since."""
+        """Return what jobs of a class cost with the speeds looked at: where a state was read, none has moved since."""
         if name not in self._graphs:
             self._graphs[name] = Graph.of(self.knowledge.known, name, self.knowledge.estimate_class(name))
         return self._graphs[name]
@@ -187,9 +188,10 @@ class WidthCalculator:
         known = self.knowledge.known
         rows, only = () if self.table is None else self.table.classes.get(name, ()), next(iter(known.gpu_types))
         prices = [self._prices.get(limit) for limit in known.limit_names]
-        weight = known.classes[name].weight
+        look, weight = self._looks[name], known.classes[name].weight
         fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
-        self._looks[name].weigh(self._graph_of(name), rows, only, fair)
+        graph = self._graph_of(name).resize(look.size_gpu_hours / known.classes[name].size_gpu_hours)
+        look.weigh(graph, rows, only, fair)
 
     def _find_moved(self, names: Iterable[str]) -> bool:
         """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""
@@ -205,7 +207,7 @@ class WidthCalculator:
                 continue
             rate = knowledge.rate_per_hour(name)
             most = look.most_moved(before, rate)
-            if most > limit and not look.is_exact:
+            if most > limit and not (look.is_exact or look.has_speeds_of(estimate)):
                 most = self._look(name).most_moved(before, rate)
             moved = moved or most > limit
         return moved

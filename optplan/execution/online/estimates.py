@@ -35,6 +35,8 @@ from optplan.units import SECONDS_PER_HOUR
 
 #: Weight below which something was seen too long ago to count.
 _FORGOTTEN = 1e-4
+#: Up to which difference logarithms of speeds are one.
+_SAME = 1e-12
 #: A measurement corrects by a factor of a thousand at most: beyond that it is a slip of the unit, and must not stop us.
 _MOST_LOG_CORRECTION = math.log(1e3)
 #: Distinct widths from which a law is fitted anew.
@@ -59,7 +61,7 @@ class ClassEstimate:
     ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By place (type of GPU
     and width) there are ``hours`` that whole jobs trained, ``held_hours`` that all did, and ``levels``, speeds
     measured; by type the latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
-    ``changes`` counts what was seen besides arrivals, ``hinted`` the hints that were others than before.
+    ``changes`` counts what was seen that may move sizes or speeds, ``hinted`` the hints that were others than before.
     """
 
     arrivals: float
@@ -125,14 +127,15 @@ class ClassEstimate:
 
     def see_speed(self, measured: Measurement | Speed, gpu_type: str, per_epoch: float, weight: float) -> None:
         """Count a measurement; its speed is divided by ``per_epoch``, what its epoch is faster than the mean one."""
-        self.changes += 1
         place = place_of(measured.gpu_type or gpu_type, measured.gpus)
         log_speed = math.log(measured.speed / per_epoch)
-        level = self.levels.get(place)
-        if level is None:
+        if (level := self.levels.get(place)) is None:
             self.levels[place] = Level(max(weight, _FORGOTTEN), log_speed)
-        else:
-            level.weight += weight
+            self.changes += 1
+            return
+        level.weight += weight
+        if abs(log_speed - level.log_speed) > _SAME:
+            self.changes += 1
             level.log_speed += weight / level.weight * (log_speed - level.log_speed)
 
     def see_hints(self, hints: Hints, gpu_type: str) -> None:
@@ -246,7 +249,10 @@ def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per
         errors = _list_errors(base, widths, near or [job_class.reference_width])
         if errors is not None and relative:
             errors[np.isin(widths, near)] = 0.0
-        found[gpu_type] = _tabulate(widths, base, correction, words, errors)
+        rows = base.at(widths) * correction
+        found[gpu_type] = TableSpeedup(
+            gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=errors
+        )
     return found
 
 
@@ -307,13 +313,6 @@ def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, refere
         return at_reference
     every = [residual for points in residuals.values() for residual in points.values()]
     return float(np.mean(every)) if every else 0.0
-
-
-def _tabulate(
-    widths: IntArray, base: Speedup, correction: FloatArray, words: tuple[str, ...], error: FloatArray | None
-) -> TableSpeedup:
-    rows = base.at(widths) * correction
-    return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=error)
 
 
 def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:

@@ -94,14 +94,14 @@ class Knowledge:
         self.now_s = now_s
 
     def _take(self, event: OnlineEvent) -> None:
+        at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
+        if isinstance(event, Speed | Measurement):  # what comes most
+            self._take_speed(event, at_s)
+            return
         if isinstance(event, NodeStart):  # which says nothing of jobs
             types = self.stated.gpu_types
             if (event.gpu_type or (None if len(types) > 1 else next(iter(types)))) not in types:
                 raise DataError("gpu_type", f"got {event.gpu_type!r}", f"one of {', '.join(types)} is needed")
-            return
-        at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
-        if isinstance(event, Measurement | Speed):
-            self._take_speed(event, at_s)
             return
         weight = self._weigh(at_s, self.now_s)
         if isinstance(event, Arrival):

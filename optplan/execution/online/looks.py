@@ -90,12 +90,12 @@ class Look:
     needs: float = 0.0
 
     @classmethod
-    def at(cls, graph: Graph, stated: JobClass, estimate: ClassEstimate) -> Self:
+    def at(cls, graph: Graph, job_class: JobClass, stated: JobClass, estimate: ClassEstimate) -> Self:
         """Look at a class as it is estimated."""
         return cls(
-            size_gpu_hours=graph.job_class.size_gpu_hours,
+            size_gpu_hours=job_class.size_gpu_hours,
             speeds=np.exp(np.log(graph.speeds).mean(axis=0)).tolist(),
-            at_places=find_speeds(graph.job_class.speedup, estimate.hours),
+            at_places=find_speeds(job_class.speedup, estimate.hours),
             levels={place: level.log_speed for place, level in estimate.levels.items()},
             hinted=estimate.hinted,
             fitted=is_fitted(stated, estimate),
@@ -107,6 +107,10 @@ class Look:
         """Whether nothing has moved since."""
         return abs(self.factor - 1.0) <= _ROUNDING and not self.drift
 
+    def has_speeds_of(self, estimate: ClassEstimate) -> bool:
+        """Whether no speed has moved: then jobs are larger by the factor; of a new class, those believed in grow."""
+        return self.changes == estimate.changes and not (self.drift or estimate.is_new)
+
     def follow(self, stated: JobClass, estimate: ClassEstimate) -> bool:
         """Take note of what was seen since; return whether the look is still good for anything."""
         if estimate.changes == self.changes:
@@ -115,7 +119,7 @@ class Look:
         if estimate.hinted != self.hinted or levels.keys() != self.levels.keys() or estimate.hours.keys() - places:
             return False
         drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
-        self.changes, self.drift = estimate.changes, 2.0 * drift if drift > _ROUNDING else 0.0
+        self.changes, self.drift = estimate.changes, 2.0 * drift
         self.factor = estimate_size(stated, estimate, places) / self.size_gpu_hours
         return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if self.fitted else _REACH)
 
@@ -131,7 +135,7 @@ class Look:
 
     def weigh(self, graph: Graph, rows: Sequence[WidthRow], only: str, prices: FloatArray | None) -> None:
         """Weigh a job as it was looked at, under a table's rows (of type ``only`` without one) and at prices (L,)."""
-        ends = [graph.resize(factor) for factor in _ENDS]
+        ends = [graph.resize(factor).costs for factor in _ENDS]
         ways = [(row.share, path) for row in rows if (path := graph.find_path(row, only)) is not None]
         fits = len(ways) == len(rows) > 0
         self.taken = [np.sum([share * follow_path(end, path) for share, path in ways], axis=0).tolist() for end in ends]
@@ -152,27 +156,27 @@ class Look:
 
 @dataclass(frozen=True)
 class Graph:
-    """What each step of a job's way costs where one job of a class comes an hour and no other, and what a step is."""
+    """What each step of a job's way costs where one job of a class, of the stated size, comes an hour and no other."""
 
-    job_class: JobClass
     costs: PathCosts
     speeds: FloatArray
     nodes: Mapping[tuple[str, int], int]
 
     @classmethod
     def of(cls, instance: BoaInstance, name: str, job_class: JobClass) -> Self:
-        """Return the graph of a class of an instance."""
-        alone = instance.replace(classes={name: job_class.replace(arrival_rate_per_hour=1.0, weight=1.0)})
+        """Return the graph of a class of an instance, at the speeds of ``job_class``."""
+        one = instance.classes[name].replace(speedup=job_class.speedup, arrival_rate_per_hour=1.0, weight=1.0)
+        alone = instance.replace(classes={name: one})
         options = alone.options(name)
         types = np.array(options.gpu_types)[options.group].tolist()
         pairs = zip(types, options.widths.tolist(), strict=True)
         nodes = {pair: node for node, pair in enumerate(pairs)}
-        return cls(job_class, path_costs(alone)[0], options.speeds, nodes)
+        return cls(path_costs(alone)[0], options.speeds, nodes)
 
-    def resize(self, factor: float) -> PathCosts:
-        """Return the costs of jobs that are larger by a factor: pauses stay as they are."""
-        costs = self.costs
-        return replace(costs, run_value=factor * costs.run_value, run_consumption=factor * costs.run_consumption)
+    def resize(self, factor: float) -> Self:
+        """Return the graph of jobs that are larger by a factor: pauses stay as they are."""
+        run = {name: factor * getattr(self.costs, name) for name in ("run_value", "run_consumption")}
+        return replace(self, costs=replace(self.costs, **run))
 
     def find_path(self, row: WidthRow, only: str) -> list[int] | None:
         """Return the nodes of a row's epochs; None where the class has other epochs, or may not hold that."""

@@ -20,7 +20,8 @@ class Witness:
     def note_arrival(self, job: str, job_class: str, at_s: float, *, committed: float | None = None) -> None:
         """Note that a job was submitted, and what it was to take of the budget."""
         self._classes[job], self._ran[job] = job_class, {}
-        self._events.append(Arrival(id=f"{job} arrived", at_s=at_s, job_class=job_class, committed=committed))
+        known = {"kind": "arrival", "id": f"{job} arrived", "at_s": at_s, "job_class": job_class}
+        self._events.append(Arrival.of_sound(**known, committed=committed))
 
     def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
         """Note that a job trained on GPUs."""
@@ -44,11 +45,9 @@ class Witness:
     def note_end(self, job: str, at_s: float, *, whole: bool, held: tuple[Run, ...] = ()) -> None:
         """Note that a job is over, whether it did all of its work, and what it held where that is more than it ran."""
         ran = self._ran.pop(job)
-        runs = tuple(Run(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
-        event_id, job_class = f"{job} ended", self._classes.pop(job)
-        self._events.append(
-            Completion(id=event_id, at_s=at_s, job_class=job_class, ran=runs, whole=whole and bool(runs), held=held)
-        )
+        runs = tuple(Run.of_sound(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
+        known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self._classes.pop(job)}
+        self._events.append(Completion.of_sound(**known, ran=runs, whole=whole and bool(runs), held=held))
 
     def take_events(self) -> list[OnlineEvent]:
         """Return what was noted since the last call."""

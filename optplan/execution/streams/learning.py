@@ -81,12 +81,8 @@ class Reporter(Witness):
         if record.phase == Phase.LAUNCHING:
             self._launched_s[record.node] = record.t
         elif (launched_s := self._launched_s.pop(record.node, record.t)) < record.t:
-            gpu_type = self._types[record.node]
-            event_id, gpus, seconds = (
-                f"{record.node} {record.phase}",
-                self._sizes.get(gpu_type, 1),
-                record.t - launched_s,
-            )
+            gpu_type, event_id = self._types[record.node], f"{record.node} {record.phase}"
+            gpus, seconds = self._sizes.get(gpu_type, 1), record.t - launched_s
             self._events.append(NodeStart(id=event_id, at_s=record.t, gpus=gpus, gpu_type=gpu_type, seconds=seconds))
 
     def _leave(self, record: told.OperationEnded | told.OperationFailed) -> told.OperationWanted:
@@ -94,7 +90,7 @@ class Reporter(Witness):
         wanted = self._wanted.pop(record.operation)
         self._idle[wanted.trial] = record.t
         gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
-        self._jobs[wanted.trial][2].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
+        self._jobs[wanted.trial][2].append(Run.of_sound(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
         return wanted
 
     def _see_epoch(self, record: told.EpochDone) -> None:
