@@ -202,5 +202,6 @@ def test_report_opens_with_its_panels(visit: Visitor, tmp_path: Path) -> None:
     assert opened.complaints == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
     assert opened.page.locator("#speedups .chart").count() == 2
+    assert opened.read_back() == []
     assert "optplan measure jobs" in opened.page.locator("#speedups pre").inner_text()
     assert "Within the errors of speedups" in opened.page.locator("h1").inner_text()

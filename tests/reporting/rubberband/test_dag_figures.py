@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import pytest
@@ -12,7 +13,11 @@ from optplan.formulations.rubberband.laws.execution import Task, build_dag
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
+from optplan.reporting.drawing import build_figures
 from optplan.reporting.rubberband.dag_figures import describe_latency, draw_dag, fold_dag, write_dag
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visitor
 
 
 def build_graph(*stages: tuple[int, int, int, int], **training: Any) -> networkx.DiGraph:  # noqa: ANN401
@@ -84,6 +89,12 @@ def test_figure_shows_each_kind_of_task() -> None:
     assert "initialisation: 1 min 30 s" in traces["INIT_INSTANCE"].hovertext[0]
     assert [note.text for note in figure.layout.annotations] == [f"stage {number}" for number in range(1, 6)]
     assert draw_dag(build_graph(*[(1, 1, 1, 1)] * 9)).layout.annotations[8].text == "9"
+
+
+def test_a_browser_draws_the_graph(visit: Visitor, tmp_path: Path) -> None:
+    """Each task is where the figure has it."""
+    opened = visit(build_figures("graph", "Graph", [("Its tasks", draw_dag(build_graph(*SEARCH)))]), tmp_path, 1400)
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_noise_is_described() -> None:
