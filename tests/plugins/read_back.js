@@ -20,7 +20,7 @@
     const axes = ["x", "y"].map((of) => layout[(trace[of + "axis"] ?? of).replace(of, of + "axis")]);
     const inside = (pixel, axis) => Math.min(Math.max(pixel, 0), axis._length);
     const same = (one, other, axis) => Math.abs(inside(one, axis) - inside(other, axis)) < 1.5;
-    const seen = (point) => point.every((pixel, of) => pixel > -1 && pixel < axes[of]._length + 1);
+    const seen = (point) => axes.every((axis, of) => point[of] > -1 && point[of] < axis._length + 1);
     function expect(holds, what) {
       compared += 1;
       if (!holds) wrong.push(`${id}, ${trace.name ?? index}: ${what}`);
@@ -70,13 +70,14 @@
     const [xs, ys] = [unpack(trace.x), unpack(trace.y)];
     const [start, step] = [axes[0].d2c(trace.x0 ?? 0), trace.dx ?? 1];
     const points = (xs ?? ys)
-      .map((_, place) => [xs ? xs[place] : start + place * step, ys[place]])
+      .map((_, place) => [xs ? xs[place] : start + place * step, ys[place], place])
       .filter((point) => point.every(is))
-      .map((point) => point.map((value, of) => axes[of].d2p(value)));
+      .map(([x, y, place]) => [axes[0].d2p(x), axes[1].d2p(y), place]);
+    const texts = points.filter((point) => seen(point) && (Array.isArray(trace.text) ? trace.text[point[2]] : trace.text));
     const mode = trace.mode ?? "lines+markers";
     if (!group) return points.length && expect(false, "not drawn");
     if (trace.type === "bar") return compareBars(xs, ys);
-    if (mode.includes("text")) expect(group.querySelectorAll(".textpoint text").length >= points.filter(seen).length, "texts");
+    if (mode.includes("text")) expect(group.querySelectorAll(".textpoint text").length >= texts.length, "no text");
     if (mode.includes("markers")) compareMarks(points);
     if (mode.includes("lines")) compareLine(points, ".js-line");
     if (mode === "none" && points.length) compareLine(points, ".js-fill");

@@ -59,7 +59,7 @@ def test_a_browser_draws_both_lines(visit: Visitor, tmp_path: Path) -> None:
     """By pattern and steady, on a phone."""
     instance = make_instance(ArrivalPattern(hourly=[24.0, *[0.0] * 23]))
     opened = visit(build_page(Page("", "Demand", sections=tell_demand(instance, solve(instance)))), tmp_path, 400)
-    assert opened.page.locator("#chart-demand-1 .js-line").count() == 2
+    assert opened.page.locator("#chart-demand-1 .scatterlayer .js-line").count() == 2
     assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
