@@ -220,7 +220,7 @@ def wait_for(page: Page, holds: str) -> None:
 
 
 def test_a_browser_follows_a_run(address: str, search: Path, browser: Browser) -> None:
-    """A note appears by itself, rows stay sorted, charts drawn, parts open; when the server is gone the page says so."""
+    """A note appears, rows stay sorted, charts drawn, parts open; when the server is gone the page says so."""
     page = browser.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
