@@ -343,7 +343,8 @@ def _list_members(history: History) -> Table:
             " and ".join(where) or NOTHING,
         )
 
-    return _cut(f"All {len(members):,} of them", columns, [write(each) for each in members[:_MOST_ROWS]], len(members))
+    caption = f"All {len(members):,} of them" if len(members) > 1 else "The only one"
+    return _cut(caption, columns, [write(each) for each in members[:_MOST_ROWS]], len(members))
 
 
 def _list_vms(history: History) -> Table:
