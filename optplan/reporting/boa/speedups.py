@@ -93,7 +93,8 @@ def _thin(widths: IntArray) -> IntArray:
     """Return the widths, or of very many some that are evenly far from one another by factors, both ends among them."""
     if widths.size <= _MOST_WIDTHS:
         return widths
-    return widths[np.unique(np.geomspace(1, widths.size, _MOST_WIDTHS).round().astype(int)) - 1]
+    shown: IntArray = widths[np.unique(np.geomspace(1, widths.size, _MOST_WIDTHS).round().astype(int)) - 1]
+    return shown
 
 
 def _add_band(figure: Figure, widths: IntArray, low: FloatArray, high: FloatArray, color: str) -> None:
