@@ -40,7 +40,10 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
         Card("rows measured", f"{rows:,}"),
         Card("time in all", format_seconds(document["seconds"]), f"suites {_say_where(document)}"),
     ]
-    sections = [Section("protocol", "How this was measured", _tell_protocol(document, form))]
+    sections = [
+        Section("suites", "The suites", [_list_suites(suites)], place="half"),
+        Section("protocol", "How this was measured", _tell_protocol(document, form), place="half"),
+    ]
     warnings = []
     if "best_known" in document:
         known = document["best_known"]
@@ -50,7 +53,7 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
         told = _tell_best_known(suites[BEST_KNOWN]["rows"], known)
         sections.append(Section("values", "Best known values", told))
     machine = document["machine"]
-    sections += [Section(name, name, _tell_suite(suite, machine)) for name, suite in suites.items()]
+    sections += [Section(name, name, _tell_suite(suite, machine), place="folded") for name, suite in suites.items()]
     return Page(
         name="benchmarks",
         title=f"Benchmarks, {form} form, {document['date']}",
@@ -59,6 +62,17 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
         cards=cards,
         sections=sections,
     )
+
+
+def _list_suites(suites: Mapping[str, Mapping[str, Any]]) -> Table:
+    """List what each suite came to; its solvers and its rows are in its own section."""
+    rows = []
+    for name, suite in suites.items():
+        solvers = suite["summary"]["solvers"]
+        proven, answered = (sum(told[what] for told in solvers.values()) for what in ("proven", "solved"))
+        answers = [f"{answered:,}", f"{proven:,}"] if solvers else ["-", "-"]
+        rows.append([name, f"{len(suite['rows']):,}", format_seconds(suite["seconds"]), *answers])
+    return Table("What each took", (Column("suite"), *numbers("rows", "time", "answers", "proven")), rows)
 
 
 def _say_where(document: Mapping[str, Any]) -> str:
@@ -150,8 +164,9 @@ def _draw_growth(growth: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
         sizes, seconds = zip(*points, strict=True)
         line = {"color": _COLORS[number % len(_COLORS)]}
         figure.add_scatter(x=list(sizes), y=list(seconds), name=name, mode="lines+markers", line=line)
-    figure.update_xaxes(title_text="factor or size", type="log")
-    figure.update_yaxes(title_text="seconds", type="log")
+    marks = sorted({size for points in growth.values() for size, _ in points})
+    figure.update_xaxes(title_text="factor or size", type="log", tickvals=marks, tickangle=0)
+    figure.update_yaxes(title_text="seconds", type="log", dtick=1)
     figure.update_layout(showlegend=True, legend=_LEGEND)
     return figure
 

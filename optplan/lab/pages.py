@@ -285,23 +285,23 @@ def build_starts_page(study: StartStudy, name: str) -> Page:
     """Gather the report of a study of starts."""
     first, last = (study.summarise(study.rules[place]) for place in (0, -1))
     problems = say_problems(study)
-    line = "Each point is the least cost with that much waiting; crosses are the rules."
+    line = "Each point is the least cost with that much waiting, proven; crosses are the rules."
+    charts = Charts([("Least cost by mean wait", _draw_trade_off(study))], line)
+    prices = Charts([("Price of a GPU by hour of the day", _draw_prices(study))])
     sections = [
-        Section("rules", "Rules of starting", [compare_rules(study), PROVEN, NOT_PROVEN]),
-        Section(
-            "trade-off",
-            "Money against waiting",
-            [Charts([("Least cost by mean wait", _draw_trade_off(study))], line), list_trade_off(study)],
-        ),
+        Section("trade-off", "Money against waiting", [charts, list_trade_off(study)], place="split"),
+        Section("rules", "Rules of starting", [compare_rules(study)]),
         Section("classes", "Jobs that may wait", [list_classes(study)]),
-        Section("prices", "Prices", [Charts([("Price of a GPU by hour of the day", _draw_prices(study))])]),
+        Section("prices", "Prices", [prices], place="half"),
+        Section("proof", "What is proven", [PROVEN, NOT_PROVEN], place="half"),
     ]
     if problems:
         sections.append(Section("problems", "Jobs that were not completed", [Items(problems)]))
     saved = _write_saving(last["cost_usd"], first["cost_usd"])
     return Page(
         name=name,
-        title=f"{name} under {study.policy}: jobs that wait for cheaper hours save {saved}",
+        title=f"{name} under {study.policy}: jobs that wait for cheaper hours save {saved}"
+        f", with {format_seconds(last['mean_wait_s'])} of waiting on average",
         lead="Prices are the same every day and known; each job's length follows from its widths.",
         warnings=[f"{len(problems)} jobs were not completed and are left out"] if problems else [],
         cards=[

@@ -95,7 +95,7 @@ def format_usd(usd: float) -> str:
 
 def format_seconds(seconds: float) -> str:
     """Write how long a computation took: ``12 ms``, ``3.4 s``, ``2 min 05 s``."""
-    if seconds < 1.0:
+    if 0.0 < seconds < 1.0:
         return f"{1000 * seconds:.2g} ms" if seconds < 0.01 else f"{1000 * seconds:.0f} ms"
     return format_duration(seconds)
 

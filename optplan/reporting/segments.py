@@ -34,7 +34,7 @@ _FILLED, _ALONE = 0.36, 0.86
 #: Most segments, and ways of classes' jobs, that get a row; tables have all of them.
 MOST_ROWS, MOST_WAYS = 40, 150
 #: Height of the row of a way in pixels, and where there are more of these than segments get rows.
-_WAY_PIXELS, _DENSE_PIXELS = 34, 15
+_WAY_PIXELS, _DENSE_PIXELS = 34, 12
 #: Least part of the epochs, in percent, over which a bar has room for its number.
 _NAMED = 6.0
 #: How much of its colour one GPU has, and from how many GPUs on it has all of it.

@@ -14,6 +14,7 @@ from optplan.instances.files import read_plan
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
+    from tests.plugins.pages import Visitor
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/sacct.txt"
 LOG = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")
@@ -22,7 +23,7 @@ DRAWN = ("boa-newtrace-tables", "--jobs", "50", "--seed", "1")
 pytestmark = pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 
 
-def test_one_command_audits_a_log_and_another_checks_it(run: Runner, tmp_path: Path) -> None:
+def test_one_command_audits_a_log_and_another_checks_it(run: Runner, visit: Visitor, tmp_path: Path) -> None:
     """The audit of a log is checked with its instance and jobs table, in part without the jobs, and not when forged."""
     audit, mine, jobs = tmp_path / "audit.json", tmp_path / "mine.json", tmp_path / "jobs.csv"
     page = tmp_path / "audit.html"
@@ -32,7 +33,9 @@ def test_one_command_audits_a_log_and_another_checks_it(run: Runner, tmp_path: P
     assert found.out.startswith("However good the speedups of vision and speech are within their bands")
     assert "no policy at all takes less than" in " ".join(found.out.split())
     assert "to gain: waiting" in found.out
-    assert "Had, and the least there is" in page.read_text(encoding="utf-8")
+    opened = visit(page.read_text(encoding="utf-8"), tmp_path, 400)
+    assert opened.page.locator("#curve h2").inner_text() == "Had, and the least there is"
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
     assert run("import", "log", *LOG, "--jobs", jobs, "--json").code == 0
 
     assert run("verify", mine, audit, "--jobs", jobs).code == 0

@@ -27,10 +27,12 @@ from optplan.lab.cluster.traced_jobs import simulate_trace
 from optplan.lab.sizing import ClusterSize, LoggedCluster, Replay, Sizing, _search_valley, size
 from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_sizing
 from optplan.progress import Event
+from optplan.reporting.pages import build_page
 from optplan.solving import build_plan, frontier, result_of
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
+    from tests.plugins.pages import Visitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 
@@ -268,12 +270,14 @@ def test_help_is_of_what_varies(run: Runner) -> None:
     assert "'bytes' is not" in run("frontier", "boa-newtrace", "--by", "bytes").err
 
 
-def test_the_page_draws_the_sizes() -> None:
-    """Mean, P95, bound and knee are lines of the figure."""
+def test_the_page_draws_the_sizes(visit: Visitor, tmp_path: Path) -> None:
+    """Mean, P95, bound and knee are lines of the figure, and of what a browser draws of it."""
     page = build_sizing_page(_make_sizing({12: 25.0, 16: 9.0, 24: 2.2}), ["assumed"])
     figure = page.sections[0].blocks[0].figures[0][1]  # type: ignore[union-attr]
     assert [line.name for line in figure.data] == ["mean", "P95", "no scheduler's mean is below", "knee"]
     assert page.warnings == ["assumed"]
+    opened = visit(build_page(page), tmp_path, 400)
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_sizes_are_shown_in_python() -> None:

@@ -71,6 +71,10 @@ CELLS_TOO_NARROW = """section => [...section.querySelectorAll("th, td")]
     .map(cell => cell.textContent)"""
 
 
+#: See there; it returns how much it compared, and what is wrong.
+READ_BACK = Path(__file__).with_name("read_back.js")
+
+
 @dataclass
 class Visit:
     """An opened page and everything that went wrong on it.
@@ -100,6 +104,13 @@ class Visit:
                 chart => [chart.id, chart.calcdata.map(trace => trace.length)]))"""
         )
         return counted
+
+    def read_back(self) -> list[str]:
+        """List what is drawn elsewhere than where the data of the page's charts are; there is something to compare."""
+        compared, wrong = self.page.evaluate(READ_BACK.read_text(encoding="utf-8"))
+        assert compared
+        found: list[str] = wrong
+        return found
 
     def list_collisions(self) -> list[str]:
         """List texts of charts that lie on one another, or are cut off at the chart's edge."""

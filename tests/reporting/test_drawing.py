@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 import optplan
@@ -12,7 +15,11 @@ pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optp
 
 from optplan.reporting.pages import Page, build_page
 from optplan.reporting.reports import build_figures
+from optplan.reporting.segments import draw_segments
 from optplan.reporting.style import title_axis
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visitor
 
 
 @pytest.mark.parametrize(
@@ -70,6 +77,16 @@ def test_a_stream_is_drawn_class_by_class() -> None:
     assert bars.hovertext[1] == "epochs 3 to 3: 8 GPUs of v100, 12 min 22 s"
     brightness = {text: int(color[1:3], 16) for text, color in zip(bars.text, bars.marker.color, strict=True)}
     assert brightness["8"] < brightness["4"] < brightness["3"]
+
+
+@pytest.mark.parametrize("name", ["boa-two-classes", "rubberband-two-stages", "seer-paper-example", "srift-case2"])
+def test_a_browser_draws_plans_as_their_files_have_them(visit: Visitor, tmp_path: Path, name: str) -> None:
+    """Without the instance: what the segments of a plan's file say, and nothing else."""
+    instance = optplan.read_instance(name)
+    plan = optplan.build_plan(instance, optplan.solve(instance, ranges=False))
+    opened = visit(build_figures(name, name, [("Segments", draw_segments(plan))]), tmp_path, 800)
+    assert sum(opened.drawn_points()["chart-figure-1-1"]) >= len(plan.segments)
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_gpu_types_and_shares_of_jobs_are_told_apart() -> None:

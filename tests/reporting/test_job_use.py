@@ -127,6 +127,7 @@ def test_a_browser_shows_who_held_what(
     )
     assert [point[1] for point in drawn["visiony"]] == [0.0] * 36 + [4.0] * 72 + [0.0] * 37
     assert [drawn["visiony"][place][0] for place in (0, 36)] == [MARCH * 1000.0, (MARCH + 6 * HOUR) * 1000.0]
+    assert opened.read_back() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.list_collisions() == []
     assert opened.complaints == []

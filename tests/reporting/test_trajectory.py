@@ -106,3 +106,4 @@ def test_a_browser_shows_it(solved: Result[Solution], visit: Visitor, tmp_path: 
     assert visited.list_collisions() == []
     assert visited.list_narrow_cells("trajectory") == []
     assert visited.drawn_points()["chart-trajectory-1"] == [2, 3]
+    assert visited.read_back() == []

@@ -46,7 +46,7 @@ LOOKS: dict[str, tuple[str, float]] = {
     WINNER: (style.GREEN, 3.5),
 }
 #: Pixels of a picture of rows: in all at most, of a row at least and at most, of everything else; and names with room.
-_ROWS_PIXELS, _LEAST_PIXELS, _ROW_PIXELS, _REST_PIXELS, _NAMED = 900, 2, 34, 120, 30
+_ROWS_PIXELS, _LEAST_PIXELS, _ROW_PIXELS, _REST_PIXELS, _MOST_PIXELS, _NAMED = 900, 2, 34, 120, 1200, 30
 #: How much of its row a node fills.
 _FILLED = 0.86
 #: From so many times the least iterations on, these are on a scale that doubles.
@@ -109,7 +109,7 @@ def draw_places(history: History) -> style.Figure:
     scale, rows = style.time_scale(history.t), _pack(history)
     row_of = {node.name: number for number, row in enumerate(rows) for node in row}
     pixels = min(_ROW_PIXELS, max(_LEAST_PIXELS, _ROWS_PIXELS // max(1, len(rows))))
-    figure = style.new_figure(height=pixels * len(rows) + _REST_PIXELS, top=64)
+    figure = style.new_figure(height=min(_MOST_PIXELS, pixels * len(rows)) + _REST_PIXELS, top=64)
     bars: dict[tuple[str, str], list[style.Block]] = {}
     for name, color, begin_s, end_s, middle, height, words in _list_bars(history, row_of):
         said = style.escape_text(f"{words}: {format_duration(end_s - begin_s)}")
@@ -308,7 +308,7 @@ def tell_history(history: History, own: Iterable[Section] = ()) -> list[Section]
     if history.events:
         said = history.events[-_MOST_EVENTS:]
         heading = "What happened" if len(said) == len(history.events) else f"The last {len(said)} things that happened"
-        sections.append(Section("events", heading, [Items(said)]))
+        sections.append(Section("events", heading, [Items(said)], place="folded"))
     return sections
 
 
@@ -343,7 +343,8 @@ def _list_members(history: History) -> Table:
             " and ".join(where) or NOTHING,
         )
 
-    return _cut(f"All {len(members):,} of them", columns, [write(each) for each in members[:_MOST_ROWS]], len(members))
+    caption = f"All {len(members):,} of them" if len(members) > 1 else "The only one"
+    return _cut(caption, columns, [write(each) for each in members[:_MOST_ROWS]], len(members))
 
 
 def _list_vms(history: History) -> Table:
@@ -374,7 +375,7 @@ def _list_plans(history: History) -> Table:
         ends = [(format_duration(last.t), _write(last.height)) for last in lasts]
         changes = [(a, b, c, d) for (a, c), (b, d) in pairwise(ends)]
         rows = [(*row, *change) for row, change in zip(rows, changes, strict=False)]
-    return Table("When, and why", columns, rows)
+    return Table("When, and why", columns, rows, is_sortable=True)
 
 
 def _write(value: object, digits: int = 6) -> str:

@@ -59,13 +59,16 @@ class _Streams(RunKind):
 
     def build_page(self, told: Told) -> Page:
         outcome: StreamOutcome = told.outcome
-        title = f"{len(outcome.classes):,} classes of jobs: {outcome.status}"
+        jobs, done = (sum(getattr(one, what) for one in outcome.classes) for what in ("jobs", "completed"))
+        title = f"{done:,} of {jobs:,} jobs done"
+        if outcome.actual_jct_s is not None:
+            title += f", in {_seconds(outcome.actual_jct_s)} on average (planned: {_seconds(outcome.planned_jct_s)})"
         lead = _VIRTUAL if outcome.virtual else ""
         badge = _BADGES.get(outcome.code, (outcome.status, "fair"))
         cards = [
             Card("mean completion time", _seconds(outcome.actual_jct_s), f"planned: {_seconds(outcome.planned_jct_s)}"),
             Card("GPU-hours of nodes", _hours(outcome.node_gpu_hours), f"held by jobs: {_hours(outcome.gpu_hours)}"),
-            Card("jobs", f"{sum(one.jobs for one in outcome.classes):,}", _count_done(outcome)),
+            Card("jobs", f"{jobs:,}", _count_done(outcome)),
         ]
         sections = told.tell_history(
             Section("classes", "Classes of jobs", [_make_table(outcome)]),

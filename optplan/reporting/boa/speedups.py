@@ -33,6 +33,8 @@ from optplan.units import format_duration
 
 #: Panels of classes, those with most GPUs.
 _MOST_PANELS = 12
+#: Widths that a panel draws at most.
+_MOST_WIDTHS = 200
 #: How opaque a band is.
 _OPACITY = 0.18
 _READ_WORTH = (
@@ -78,7 +80,7 @@ def _draw_class(instance: BoaInstance, part: ClassBreakdown) -> Figure:
     colors = color_types(instance.gpu_types) if has_types(instance) else {instance.only_gpu_type: BLUE}
     shown, ends = list[IntArray](), list[float]()
     for gpu_type in instance.options(name).gpu_types:
-        curve, widths = job_class.speedup[gpu_type], instance.allowed_widths(name, gpu_type)
+        curve, widths = job_class.speedup[gpu_type], _thin(instance.allowed_widths(name, gpu_type))
         low, high = curve.band_at(widths, job_class.reference_width)
         _add_band(figure, widths, low[-1], high[-1], colors[gpu_type])
         if len(low) > 1:
@@ -92,6 +94,14 @@ def _draw_class(instance: BoaInstance, part: ClassBreakdown) -> Figure:
     figure.update_yaxes(title_text="speedup", **scale_by_doubling(min(ends), max(ends)))
     name_panel(figure, name)
     return figure
+
+
+def _thin(widths: IntArray) -> IntArray:
+    """Return the widths, or of very many some that are evenly far from one another by factors, both ends among them."""
+    if widths.size <= _MOST_WIDTHS:
+        return widths
+    shown: IntArray = widths[np.unique(np.geomspace(1, widths.size, _MOST_WIDTHS).round().astype(int)) - 1]
+    return shown
 
 
 def _add_band(figure: Figure, widths: IntArray, low: FloatArray, high: FloatArray, color: str) -> None:

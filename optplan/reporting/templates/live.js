@@ -43,10 +43,12 @@
   if (!live) return;
   await charts.ready;
 
-  /* What readers have before them stays: charts are drawn anew in place, rows stay sorted, boxes scrolled. */
+  /* What readers have before them stays: charts are drawn anew in place, rows stay sorted, boxes scrolled, parts open. */
   function replace(next) {
     const boxes = [...document.querySelectorAll(".scroll")].map((box) => [box.ariaLabel, box.scrollLeft, box.scrollTop]);
     const focused = document.activeElement && document.activeElement.textContent;
+    for (const part of document.querySelectorAll("details[open] > section"))
+      next.getElementById(part.id)?.parentElement.setAttribute("open", "");
     for (const place of next.querySelectorAll(".chart")) {
       const drawn = document.getElementById(place.id);
       if (!drawn) continue;
@@ -61,7 +63,7 @@
       const box = [...document.querySelectorAll(".scroll")].find((one) => one.ariaLabel === label);
       if (box) box.scrollTo(left, top);
     }
-    const button = [...document.querySelectorAll("th button")].find((one) => one.textContent === focused);
+    const button = [...document.querySelectorAll("th button, summary")].find((one) => one.textContent === focused);
     if (button) button.focus({ preventScroll: true });
   }
 

@@ -220,7 +220,7 @@ def wait_for(page: Page, holds: str) -> None:
 
 
 def test_a_browser_follows_a_run(address: str, search: Path, browser: Browser) -> None:
-    """A note appears by itself, rows stay sorted, charts stay drawn; when the server is gone the page says so."""
+    """A note appears, rows stay sorted, charts drawn, parts open; when the server is gone the page says so."""
     page = browser.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -229,6 +229,7 @@ def test_a_browser_follows_a_run(address: str, search: Path, browser: Browser) -
     wait_for(page, "document.querySelectorAll('.chart .main-svg').length > 2")
     page.locator("#members th button").first.click()
     page.evaluate("document.querySelector('.chart').marked = true")
+    page.locator("summary").press("Enter")
     handle = hold_lock(search / "driver.lock", "busy")
     wait_for(page, f"document.getElementById('live').textContent === 'followed by process {os.getpid()}'")
     os.close(handle)
@@ -237,6 +238,8 @@ def test_a_browser_follows_a_run(address: str, search: Path, browser: Browser) -
     wait_for(page, "document.body.textContent.includes('a note for readers')")
     wait_for(page, "document.getElementById('live').classList.contains('warning')")
     assert page.locator("#members th[aria-sort=ascending]").count() == 1
+    assert page.locator("#events").is_visible()
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
     assert page.evaluate("document.querySelector('.chart').marked && !!document.querySelector('.chart .main-svg')")
     assert complaints == []
     page.route("**/state", lambda route: route.abort())

@@ -70,7 +70,7 @@ def service(tmp_path: Path) -> Path:
     ("kind", "shown", "titled"),
     [
         ("search", "virtual run: nothing was trained", "Virtual run: nothing was trained"),
-        ("stream", "it has ended", "1 classes of jobs: ended"),
+        ("stream", "it has ended", "1 of 1 jobs done, in "),
         ("fleet", "nobody follows it", "0 of 400 iterations on 2 p3.8xlarge@512"),
         ("service", "does not run: `optplan serve", "does not run"),
     ],

@@ -133,7 +133,7 @@ def test_a_browser_draws_the_search(search: Path, visit: Visitor, tmp_path: Path
         assert gpus[name]["y"] == [4, 2, 0]
     assert (gpus["at work"]["y"], spent["spent"]["y"][-1]) == ([4, 2, 0], pytest.approx(0.38))
     assert spent["planned"]["y"] == pytest.approx([0, 0, 0.2, 0.38])
-    assert (opened.complaints, opened.list_collisions()) == ([], [])
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_readers_sort_the_table(search: Path, visit: Visitor, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_stream_and_a_fleet_are_drawn(stream: Path, fleet: Path, visit: Visito
         assert len(traces["finished"]["x"]) == sum(len(stay.place) for stay in history.stays)
         # The epochs of a job are a second's work on one GPU: 1.5 GPUs are budgeted, and fewer planned.
         assert read_traces(opened, "chart-use-1")["planned"]["y"][0] == pytest.approx(history.forecasts[0][1][0].gpus)
-        assert (opened.complaints, opened.list_collisions()) == ([], [])
+        assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     page = page_of(fleet)
     assert [row[1:4] for row in rows_of(page, "members")][:2] == [("spot", "released", "1"), ("spot", "lost", "1")]
@@ -178,7 +178,8 @@ def test_a_stream_and_a_fleet_are_drawn(stream: Path, fleet: Path, visit: Visito
     assert (re.match(r"\d+ s$", after) is not None, why.startswith("1 spot lost: on with ")) == (True, True)
     opened = visit(build_page(page), tmp_path, 1400)
     places = read_traces(opened, "chart-places-1")
-    assert (len(places["node lost"]["x"]), "trains" in places, opened.complaints) == (1, True, [])
+    assert (len(places["node lost"]["x"]), "trains" in places) == (1, True)
+    assert (opened.complaints, opened.read_back()) == ([], [])
     assert "planned anew" in read_traces(opened, "chart-use-2")
     history = history_of(fleet)
     ready = {node.name: node.ready_s for node in history.nodes}  # ranks train once all VMs of their fleet are there

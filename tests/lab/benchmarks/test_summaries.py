@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from suites import sweeps
@@ -16,6 +16,9 @@ from optplan.errors import UsageError
 from optplan.instances.library import manifest
 from optplan.lab.benchmarks import best_known
 from optplan.reporting.pages import build_page
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visitor
 
 
 def make_row(instance: str, solver: str, objective: float | None, seconds: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -119,7 +122,7 @@ def test_what_is_better_or_new_is_written_with_its_proof(monkeypatch: pytest.Mon
     assert all((tmp_path / entry["proof_file"]).is_file() for entry in entries)
 
 
-def test_a_sweep_runs_suites_side_by_side_and_becomes_a_page() -> None:
+def test_a_sweep_runs_suites_side_by_side_and_becomes_a_page(visit: Visitor, tmp_path: Path) -> None:
     """Two suites in two processes: every row is there, and the page has each of them with its solvers."""
     told: list[float | None] = []
     document = sweeps.run_sweep(
@@ -138,5 +141,8 @@ def test_a_sweep_runs_suites_side_by_side_and_becomes_a_page() -> None:
     page = build_page(build_sweep_page(document))
     for text in ("best-first", "published-eager", "the loop, a round", document["versions"]):
         assert text in page
+    opened = visit(page, tmp_path, 400)
+    assert opened.page.locator("#suites tbody tr").count() == 2
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
     with pytest.raises(UsageError, match="processes: got 0; at least 1 is needed"):
         sweeps.run_sweep(["srift"], processes=0)

@@ -12,6 +12,7 @@ from optplan.lab.cluster.policies.naming import budget_gpus
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
+    from tests.plugins.pages import Visitor
 
 HEAD = "name,time,application,num_replicas,batch_size\n"
 
@@ -222,7 +223,7 @@ def test_a_log_and_its_table(run: Runner, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
-def test_the_report_sets_the_log_above_the_replay(run: Runner, tmp_path: Path) -> None:
+def test_the_report_sets_the_log_above_the_replay(run: Runner, visit: Visitor, tmp_path: Path) -> None:
     """Both on one axis of dates; the plan's budget and the cluster's capacity are marked, and P95 is the answer's."""
     mine, plan, report = tmp_path / "mine.json", tmp_path / "plan.json", tmp_path / "week.html"
     assert run("import", "log", *LOG, "-o", mine).code == 0
@@ -239,6 +240,8 @@ def test_the_report_sets_the_log_above_the_replay(run: Runner, tmp_path: Path) -
     hours = vision["dx"] / 3_600_000.0
     assert sum(vision["y"][:-1]) * hours == pytest.approx(told["applications"]["vision"]["gpu_hours"], rel=1e-3)
     assert "Left out of the log: the sizes of 2 jobs" in page.replace("\xa0", " ")
+    opened = visit(page, tmp_path, 400)
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 @pytest.mark.parametrize("budget", ["7gpu", "14usd/hour", "10220usd/month"])

@@ -219,6 +219,31 @@ def test_labels_do_not_overlap(place: str, request: pytest.FixtureRequest) -> No
     assert opened.list_collisions() == []
 
 
+@pytest.mark.parametrize("place", ["on_desk", "on_phone", "typed_on_tablet", "typed_on_phone"])
+def test_pictures_show_their_data(place: str, request: pytest.FixtureRequest) -> None:
+    """Every mark, bar and line of the map, the frontiers, the classes, the panels and the views is where it belongs."""
+    opened: Visit = request.getfixturevalue(place)
+    assert opened.read_back() == []
+
+
+def test_what_is_drawn_elsewhere_is_found(visit: Visitor, report: str, tmp_path: Path) -> None:
+    """A bar half as long, a point that is moved, and a line without its end are not what the data say."""
+    opened = visit(report, tmp_path, DESK)
+    opened.page.evaluate(
+        """() => {
+            const text = document.getElementById("figures"), figures = JSON.parse(text.textContent);
+            figures["chart-use-1"].data[0].x[0] /= 2;
+            const [line] = figures["chart-budgets-1"].data.filter(trace => trace.name === "best possible (proven)");
+            line.x.pop();
+            const [mark] = figures["chart-budgets-1"].data.filter(trace => trace.name === "this plan");
+            mark.y[0] *= 1.5;
+            text.textContent = JSON.stringify(figures);
+        }"""
+    )
+    found = " ".join(opened.read_back())
+    assert all(each in found for each in ("chart-use-1, ", "bar 0", "best possible (proven): the line", "mark 0"))
+
+
 def test_names_run_nothing(
     visit: Visitor,
     nasty_instance: BoaInstance,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -9,11 +12,15 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.boa.commitments import draw_duration, list_bills, tell_commitments
 from optplan.reporting.boa.phrases import say_answer
+from optplan.reporting.pages import Page, build_page
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside, gather
 from optplan.reporting.reports import build_report
 from optplan.solving import solve
 from optplan.speedup import TableSpeedup
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visitor
 
 
 def make_instance(**fields: object) -> BoaInstance:
@@ -59,6 +66,14 @@ def test_the_curve_falls_to_the_committed_level() -> None:
     assert heights == sorted(heights, reverse=True)
     assert heights[len(heights) // 2] == 10.0
     assert figure.layout.shapes[0].y0 == 10.0
+
+
+def test_a_browser_draws_the_curve(visit: Visitor, tmp_path: Path) -> None:
+    """On a phone, with the line at the ten GPUs that are committed."""
+    instance = make_instance()
+    opened = visit(build_page(Page("", "", sections=tell_commitments(instance, solve(instance)))), tmp_path, 400)
+    assert opened.page.locator("#chart-commitments-1 .shapelayer path").count() == 1
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 @pytest.mark.slow

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass
 from optplan.reporting.boa.demand import draw_demand, list_demand, say_demand, tell_demand
+from optplan.reporting.pages import Page, build_page
 from optplan.solving import solve
 from optplan.speedup import TableSpeedup
+
+if TYPE_CHECKING:
+    from tests.plugins.pages import Visitor
 
 
 def make_instance(pattern: ArrivalPattern | None = None, **fields: object) -> BoaInstance:
@@ -46,6 +53,14 @@ def test_patterns_come_first() -> None:
         "all, if arrivals were steady",
     ]
     assert "clumps" in say_demand(instance, result)[0]
+
+
+def test_a_browser_draws_both_lines(visit: Visitor, tmp_path: Path) -> None:
+    """By pattern and steady, on a phone."""
+    instance = make_instance(ArrivalPattern(hourly=[24.0, *[0.0] * 23]))
+    opened = visit(build_page(Page("", "Demand", sections=tell_demand(instance, solve(instance)))), tmp_path, 400)
+    assert opened.page.locator("#chart-demand-1 .scatterlayer .js-line").count() == 2
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_a_result_without_a_plan_has_no_section() -> None:

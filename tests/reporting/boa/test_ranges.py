@@ -187,6 +187,18 @@ def test_panels_show_points_band_and_chosen_width() -> None:
     assert "Shown are the 12 classes" in str(tell_speedups(instance, result).blocks[0])
 
 
+def test_panels_of_thousands_of_widths_stay_small() -> None:
+    """Of 4,096 widths of a law some are drawn, the first and the last among them."""
+    pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+    from optplan.reporting.boa.speedups import draw_speedups
+
+    law = {"form": "amdahl", "serial_fraction": 0.001}
+    instance = build("2000gpu", {"law": job({"t4": law}, widths={"max": 4096})})
+    (figure,) = draw_speedups(instance, solve(instance)).values()
+    line = next(trace for trace in figure.data if trace.name == "t4")
+    assert (line.x[0], line.x[-1], len(line.x) <= 200) == (1, 4096, True)
+
+
 def test_report_opens_with_its_panels(visit: Visitor, tmp_path: Path) -> None:
     """Everything drawn, nothing overflows on a phone, and the measurement with its command is there."""
     for package in ("plotly", "jinja2", "playwright"):
@@ -202,5 +214,6 @@ def test_report_opens_with_its_panels(visit: Visitor, tmp_path: Path) -> None:
     assert opened.complaints == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
     assert opened.page.locator("#speedups .chart").count() == 2
+    assert opened.read_back() == []
     assert "optplan measure jobs" in opened.page.locator("#speedups pre").inner_text()
     assert "Within the errors of speedups" in opened.page.locator("h1").inner_text()

@@ -171,6 +171,7 @@ def test_the_page_opens_in_a_browser(opened: dict[int, Visit], width: int) -> No
     for section in ("stages", "solvers"):
         assert seen.list_narrow_cells(section) == []
     assert seen.list_collisions() == []
+    assert seen.read_back() == []
     assert seen.page.locator("main img").count() == 0
     assert "<img src=x" in (seen.page.locator("body").text_content() or "")
     assert seen.complaints == []

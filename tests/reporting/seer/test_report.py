@@ -97,6 +97,7 @@ def test_the_page_in_a_browser(
     # The bound is there at once, the plan at the end.
     charts = {"chart-search-1": [17, 7, 1, 2], "chart-search-2": [14, 7, 2], "chart-trajectory-1": [1, 2]}
     assert opened.drawn_points() == charts
+    assert opened.read_back() == []
     assert opened.list_collisions() == []
     assert "15 trials start" in (page.locator("h1").text_content() or "")
     assert "proven optimal" in (page.locator("header").text_content() or "")

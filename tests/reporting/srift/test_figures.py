@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,8 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from tests.plugins.pages import Visitor
 
 
 def traces(figure: Figure) -> dict[str, Any]:
@@ -128,6 +131,13 @@ def test_studies_are_drawn_as_in_the_paper(job: SriftInstance) -> None:
         "Throughput of two-layers by number of VMs.",
         "Cost of two-layers by number of VMs.",
     ]
+
+
+def test_a_browser_draws_the_studies(job: SriftInstance, visit: Visitor, tmp_path: Path) -> None:
+    """Both kinds on one page, on a phone."""
+    studies = [study_scaling(job, mode, vms=[1, 2, 4]) for mode in ScalingMode]
+    opened = visit(build_page(build_scaling_page(studies)), tmp_path, 400)
+    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_a_study_in_words(job: SriftInstance) -> None:

@@ -153,6 +153,7 @@ def test_the_page_in_a_browser(
     opened: Visit = visit(text, tmp_path, width)
     assert opened.complaints == []
     assert {"chart-iteration-1", "chart-frontier-1", "chart-loss-1"} <= set(opened.drawn_points())
+    assert opened.read_back() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     assert opened.page.locator("h1").inner_text().startswith("1 big@32")
     if width == DESK:
