@@ -31,7 +31,12 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("processes")
 
 
-def test_a_fleet_of_two_jobs_does_what_it_has_to(small_plan: SriftPlan, tmp_path: Path, played_slurm: Path) -> None:
+def test_a_fleet_of_two_jobs_does_what_it_has_to(
+    small_plan: SriftPlan,
+    tmp_path: Path,
+    played_slurm: Path,
+    processes: Any,  # noqa: ANN401 - the fixture's
+) -> None:
     """Two VMs of one GPU are two jobs, each in the partition of its type, and all of 60 iterations are done."""
     out = tmp_path / "run"
     # Nothing is to be missed here, however busy the machine is.
@@ -40,6 +45,8 @@ def test_a_fleet_of_two_jobs_does_what_it_has_to(small_plan: SriftPlan, tmp_path
     assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
     noted = sorted(path.read_text(encoding="utf-8").partition(".")[2] for path in played_slurm.iterdir())
     assert noted == ["fleet-001.spot.vm-001 gpu:v100:1 spot", "fleet-001.spot.vm-002 gpu:v100:1 spot"]
+    # A job says that it has ended, and then ends.
+    processes.wait_until(lambda: not processes.find(), "the jobs to end")
 
 
 def test_another_monitor_submits_nothing_again(
