@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from card_plans import AMPLE, PlanQuality, read_curves, say_percent, try_loads, try_plans, write_plans
+from card_plans import AMPLE, ROOMY, PlanQuality, read_curves, say_percent, try_loads, try_plans, write_plans
 from fit_cards import (
     FILE,
     MPT,
@@ -162,6 +162,11 @@ def write_gates(pairs: Sequence[Pair], plans: Sequence[PlanQuality], sampled: Se
         gate(f"{what}, budgets {say_percent(AMPLE - 1.0, 0)} or more above the least", max(ample), MOST_EXCESS)
     )
     table.append(gate(f"{what}, tighter ones", max(tight), MOST_EXCESS))
+    what, above = "GPUs of plans over the fewest for their time", say_percent(ROOMY - 1.0, 0)
+    roomy = [plan.gpu_excess for plan in (*plans, *sampled) if plan.is_roomy]
+    close = [plan.gpu_excess for plan in (*plans, *sampled) if not plan.is_roomy]
+    table.append(gate(f"{what}, budgets {above} or more above the least", max(roomy), MOST_EXCESS))
+    table.append(gate(f"{what}, tighter ones", max(close), MOST_EXCESS))
     most = max(plan.robust_gpus / plan.budget - 1.0 for plan in plans)
     table.append(
         gate("what robust plans take beyond their budget, all of the first load", max(most, 0.0), MOST_OVERSPENT)

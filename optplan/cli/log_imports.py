@@ -212,7 +212,7 @@ def read_job_log(
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
     from optplan.instances.job_logs.records import RULES
-    from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
+    from optplan.instances.job_logs.speedups import Measured, SpeedupSources, list_types, read_measured
 
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
@@ -256,7 +256,8 @@ def read_job_log(
         epochs=epochs,
     )
     with _collecting_nothing():
-        found = _read_cards(cards, jobs, gpu_type, max_width)
+        ran = {*jobs.gpus.tolist(), *(gpus for points, _ in measured.throughputs.values() for gpus in points)}
+        found = _read_cards(cards, list_types(jobs) if gpu_type is None else [gpu_type], ran, max_width)
         sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs, cards=found)
         made, sizes = build_log_instance(classes, sources, terms, left_out)
     return JobLog(made, classes, sizes)
@@ -325,18 +326,15 @@ def _build_page(instance: BoaInstance, classes: Classes, sizes: dict[str, FloatA
 
 
 def _read_cards(
-    cards: dict[str, str], jobs: Jobs, gpu_type: str | None, max_width: int | None
+    cards: dict[str, str], types: list[str], ran: set[int], max_width: int | None
 ) -> dict[str, CardSpeedup]:
-    """Read the cards of classes; what has to be computed is so at the log's widths, and their doublings."""
-    from optplan.instances.job_logs.speedups import list_types
+    """Read the cards of classes; what has to be computed is so at the widths that ran, and their doublings."""
     from optplan.instances.model_cards import read_card_speedup
 
     if "" in cards:
         raise UsageError(f"--card: got {cards['']!r}; say of which class it is, as in llm={cards['']}")
-    ran = set(jobs.gpus.tolist()) if cards else {1}
-    most = max_width or max(ran)
+    most = max_width or max(ran, default=1)
     widths = sorted({width for width in ran if width <= most} | {1 << power for power in range(most.bit_length())})
-    types = list_types(jobs) if gpu_type is None else [gpu_type]
     return {name: read_card_speedup(Path(path), types, widths) for name, path in cards.items()}
 
 

@@ -120,11 +120,14 @@ def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelC
 def _read_config(name: str, config: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     """Return the fields of a card that a ``config.json`` states, for sequences of so many tokens."""
     kind = config.get("model_type")
-    experts = {key: config[key] for key in _EXPERTS if config.get(key) not in (None, 0, 1)}
+    experts = {key: config[key] for key in _EXPERTS if config.get(key) is True or config.get(key) not in (None, 0, 1)}
     if experts:
         key, count = next(iter(experts.items()))
         problem = f"got {show_value(count)}: a mixture of experts, whose steps are not computed"
         raise DataError(f"{name}: {key}", problem, "measure it, as by `optplan measure jobs`")
+    if config.get("is_encoder_decoder"):
+        problem = "got true; steps of encoders are not computed"
+        raise DataError(f"{name}: is_encoder_decoder", problem, "measure it, as by `optplan measure jobs`")
     if kind not in (*_GATED, *_PLAIN):
         problem = f"got {show_value(kind)}, which is no dense decoder that is known here"
         hint = nearest_name_hint(str(kind), (*_GATED, *_PLAIN))
@@ -265,6 +268,8 @@ def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) ->
                 path.name, problem, "make it anew by `optplan import card`; give what is measured otherwise"
             )
         return made
+    if isinstance(data, Mapping) and "speedup" in data:
+        raise DataError(path.name, "has speedups without a model card", "give what was measured by --throughput")
     if not gpus:
         fix = f"say it by --gpu, or give what `optplan import card {path.name} --gpu TYPE` writes"
         raise DataError(path.name, "is a card, and the log does not say on which type of GPU its jobs ran", fix)

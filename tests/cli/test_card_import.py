@@ -124,6 +124,26 @@ def test_cards_of_a_log_that_are_refused(run: Runner, card: Path, log: tuple[str
     assert "the log does not say on which type of GPU its jobs ran" in run(*log, "--card", f"llm={card}", "--json").err
 
 
+def test_what_was_measured_beside_a_card_is_compared_where_the_log_did_not_run(
+    run: Runner, card: Path, log: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Jobs ran on 8 GPUs; on 24 of them measurements are as fast as on 8, where the card says nearly 3 times."""
+    rates = tmp_path / "rates.csv"
+    rates.write_text("class,gpus,samples_per_s\nllm,8,100\nllm,24,100\n", encoding="utf-8")
+    told = run(*log, "--card", f"llm={card}", "--throughput", rates, "--json")
+    assert told.code == 0
+    assert "classes.llm.speedup: measurements on 8 and 24 GPUs say 1, the card 2." in told.err
+
+
+def test_a_class_of_which_no_run_completed(run: Runner, card: Path, log: tuple[str, ...]) -> None:
+    """Its card says the speedup, but nothing says how long such a job takes if it completes."""
+    Path(log[2]).write_text(LOG.replace("finished", "failed"), encoding="utf-8")
+    told = run(*log, "--card", f"llm={card}", "--json")
+    assert told.code == 0
+    said = "classes.llm: no run completed; sizes are those of runs that ended otherwise, perhaps too small"
+    assert said in told.err
+
+
 def test_a_log_of_several_types(run: Runner, card: Path, log: tuple[str, ...]) -> None:
     """A class has its card's curve on the types where it ran, and on the others of the log by the card's ratio."""
     elsewhere = "other-1,2026-03-02T03:00,4,8,a100-80gb,finished\n"

@@ -93,6 +93,8 @@ def test_a_configuration_without_gates_and_groups(tmp_path: Path) -> None:
         (CONFIG, {**STEP, "sequence_length": 16384}, "sequence_length: got 16,384, and positions end at 8,192"),
         ({**CONFIG, "model_type": "bert"}, STEP, "model_type: got 'bert', which is no dense decoder"),
         ({**CONFIG, "model_type": "mixtral", "num_local_experts": 8}, STEP, "num_local_experts: got 8: a mixture of"),
+        ({**CONFIG, "num_experts": True}, STEP, "num_experts: got True: a mixture of"),
+        ({**CONFIG, "is_encoder_decoder": True}, STEP, "is_encoder_decoder: got true; steps of encoders"),
         ({**CONFIG, "model_type": "lama"}, STEP, "did you mean 'llama'[?]"),
         ({**CONFIG, "hidden_size": None}, STEP, "hidden_size: got None; a whole number above zero is needed"),
         ({**CONFIG, "num_key_value_heads": "8"}, STEP, "num_key_value_heads: got '8'; a whole number above zero"),
@@ -220,6 +222,9 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert read_card_speedup(card, ["h100"], [2, 4, 512]).speedup == made.speedup
     with pytest.raises(DataError, match="the log does not say on which type of GPU its jobs ran"):
         read_card_speedup(card, [], [2])
+    measured = _write(tmp_path / "measured.json", {"speedup": {"h100": {"gpus": [1, 2], "speedup": [1.0, 1.9]}}})
+    with pytest.raises(DataError, match=r"measured\.json: has speedups without a model card; give .* by --throughput$"):
+        read_card_speedup(measured, ["h100"], [2])
     with pytest.raises(DataError, match=r"table\.json: model"):
         read_card_speedup(_write(path, {"steps": {}}), [], [8])
     edited = made.to_json_data()

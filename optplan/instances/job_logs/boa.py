@@ -141,6 +141,11 @@ def build_log_instance(
     for name, estimate in estimates.items():
         if estimate.speedup.found.warning:
             warnings.warn(f"classes.{name}.speedup: {estimate.speedup.found.warning}", DataWarning, stacklevel=2)
+        if not classes[name].completed[classes[name].run_s > 0.0].any():
+            message = (
+                f"classes.{name}: no run completed; sizes are those of runs that ended otherwise, perhaps too small"
+            )
+            warnings.warn(message, DataWarning, stacklevel=2)
         if estimate.run_s.size == 1:
             message = (
                 f"classes.{name}: its size rests on one job; how much sizes differ is taken from the other classes"

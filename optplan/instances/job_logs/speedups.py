@@ -153,7 +153,7 @@ class SpeedupSources:
         # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
         # otherwise. A class of which these say nothing but one width keeps to it.
         measured, card = self.measured.throughputs.get(name), self.cards.get(name)
-        found = None if measured is None else _tabulate(*measured, self.measured.errors.get(name))
+        found = None if measured is None else _tabulate(name, *measured, self.measured.errors.get(name))
         if found is not None and card is None:
             return found
         used = self.choose_runs(name, jobs)
@@ -164,6 +164,7 @@ class SpeedupSources:
                 return _take_card(card, table, reference, gpus, hours)
             rates = np.array(measured[1])
             said, _ = find_contradiction(table, reference, np.array(measured[0]), 1.0 / rates, "measurements")
+            said += "; the measurements are taken: do them again, or leave them out to take the card" if said else ""
             return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
         if name in self.assumed:
             return _assume(self.assumed[name])
@@ -212,8 +213,8 @@ def _take_card(
     return FoundSpeedup(table, words, reference_width, advice)
 
 
-def _tabulate(gpus: list[int], samples_per_s: list[float], error: FloatArray | None) -> FoundSpeedup:
-    warning = find_disagreement(np.array(gpus), np.array(samples_per_s))
+def _tabulate(name: str, gpus: list[int], samples_per_s: list[float], error: FloatArray | None) -> FoundSpeedup:
+    warning = find_disagreement(name, np.array(gpus), np.array(samples_per_s))
     if len(set(gpus)) == 1:
         curve = TableSpeedup(gpus=[gpus[0]], speedup=[1.0], provenance=("measured",))
         return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", gpus[0], warning)
@@ -260,12 +261,15 @@ def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
     if np.sort(counts)[:-2].sum() < _SAY * counts.sum():
         warning = "two widths carry the fit, which is no test of the law; measure more of them"
     if fit.curve.at(np.array([2]))[0][0] in (1.0, 2.0):
-        warning = "the fit ends at its bound; were jobs on more GPUs larger ones?"
+        took = math.exp(np.log(hours[gpus == widths[-1]]).mean() - np.log(hours[gpus == widths[0]]).mean())
+        times = f"runs on {widths[-1]} GPUs took {took:.2g} times as long as on {widths[0]}"
+        warning = f"the fit ends at its bound, for {times}; were jobs on more GPUs larger ones? Measure how they scale"
     return FoundSpeedup(curve, words, reference, warning)
 
 
-#: Ratio from which measurements of one width contradict one another.
-_SAME_WIDTH = 1.25
+#: Ratio from which measurements of one width contradict one another, or those of two by how much faster a GPU is on
+#: the wider; and from which no noise explains it, so that two settings were measured.
+_SAME_WIDTH, _OTHER_SETTING = 1.25, 2.0
 #: Logarithms closer than this differ by rounding.
 _ROUNDING = 1e-9
 
@@ -292,8 +296,9 @@ def find_contradiction(
     table: TableSpeedup, reference_width: int, gpus: IntArray, seconds: FloatArray, what: str
 ) -> tuple[str, float]:
     """Say on which two widths times (N,) of equal work contradict a table most, beyond both their 90 % bands."""
-    # Also how many times as wide, in logarithms, the table's band has to be so that nothing contradicts it.
-    known = np.isin(gpus, table.gpus)
+    # Also how many times as wide, in logarithms, the table's band has to be so that nothing contradicts it. Between two
+    # widths of the table its curve is log-linear, its error the larger of both.
+    known = (gpus >= table.gpus[0]) & (gpus <= table.gpus[-1])
     widths, which, counts = np.unique(gpus[known], return_inverse=True, return_counts=True)
     if widths.size < 2:
         return "", 1.0
@@ -301,8 +306,10 @@ def find_contradiction(
     means = np.bincount(which, weights=logs) / counts
     freedom = logs.size - widths.size
     variance = float(((logs - means[which]) ** 2).sum()) / freedom if freedom else 0.0
-    promised = np.log(table.at(widths)[0])
-    errors = np.log(table.band_at(widths, reference_width)[1][0]) - promised
+    curve = np.log(table.at(table.gpus)[0])
+    error = np.log(table.band_at(table.gpus, reference_width)[1][0]) - curve
+    below, above = (np.searchsorted(table.gpus, widths, "right") - 1, np.searchsorted(table.gpus, widths))
+    promised, errors = np.interp(np.log(widths), np.log(table.gpus), curve), np.maximum(error[below], error[above])
     base = int(np.argmax(counts))
     gains, promised = means[base] - means, promised - promised[base]
     bands = np.hypot(errors, errors[base])
@@ -324,10 +331,22 @@ def find_contradiction(
     return message, wider
 
 
-def find_disagreement(gpus: IntArray, rates: FloatArray) -> str:
-    """Say on which width measurements contradict one another; their mean is what a table has."""
-    for width in np.unique(gpus).tolist():
+def find_disagreement(name: str, gpus: IntArray, rates: FloatArray) -> str:
+    """Say on which widths a class's measurements contradict one another; their mean is what a table has."""
+    widths, said = np.unique(gpus).tolist(), []
+    for width in widths:
         own = rates[gpus == width]
+        differ = f"measurements on {width} GPUs differ, from {own.min():g} to {own.max():g}"
+        if own.max() > _OTHER_SETTING * own.min():
+            fix = "keep those of one setting, or measure it again"
+            raise DataError(f"classes.{name}.speedup", f"{differ}, more than noise explains", fix)
         if own.max() > _SAME_WIDTH * own.min():
-            return f"measurements on {width} GPUs differ, from {own.min():g} to {own.max():g}; their mean is taken"
-    return ""
+            said.append(f"{differ}; their mean is taken, measure again for a better one")
+    means = [math.exp(np.log(rates[gpus == width]).mean()) for width in widths]
+    for small, large, slow, fast in zip(widths, widths[1:], means, means[1:], strict=False):
+        if fast / slow > _SAME_WIDTH * large / small:
+            gain = f"say {fast / slow:.3g} times as fast on {large / small:.3g} times the GPUs"
+            said.append(
+                f"measurements on {small} and {large} GPUs {gain}; unless memory is short on {small}, correct them"
+            )
+    return "; ".join(said)

@@ -72,8 +72,8 @@ _USUAL_VOCABULARY = 50_257
 _LAYER_SQUARES = 12
 #: Factor by which parameters may differ from those of layers and hidden size: grouped queries and gates stay within.
 _LARGEST_RATIO = 2.0
-#: Of parameters, and of whatever else is counted: what is more is a slip of the pen.
-_LARGEST_SIZE = 1e15
+#: Least and most that decoders have of each; what is outside is a slip of the pen.
+_SIZES = {"parameters": (1, 1e15), "layers": (1, 10_000), "hidden_size": (8, 1e6), "vocabulary": (1, 1e9)}
 #: What usual layers and hidden sizes are multiples of, so that pipelines and tensor-parallel groups divide them.
 _LAYER_STEP, _HIDDEN_STEP = 4, 256
 
@@ -145,13 +145,14 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
     if card.pop("lora", None):
         raise ValueError("lora: adapters train few of the weights, and steps of these are not computed; measure them")
     experts = card.pop("experts", None)
-    if experts not in (None, 0, 1):
+    if experts is True or experts not in (None, 0, 1):
         raise ValueError(f"experts: got {show_value(experts)}; mixtures of experts are not computed; measure them")
-    sizes: dict[str, Any] = {key: card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")}
+    sizes: dict[str, Any] = {key: card.get(key) for key in _SIZES}
     said = card.get("assumed", ())
     for key, size in sizes.items():
-        if size is not None and not (type(size) in (int, float) and 1 <= size <= _LARGEST_SIZE):
-            raise ValueError(f"{key}: got {show_value(size)}; a number from 1 to {_LARGEST_SIZE:g} is needed")
+        least, most = _SIZES[key]
+        if size is not None and not (type(size) in (int, float) and least <= size <= most):
+            raise ValueError(f"{key}: got {show_value(size)}; a number from {least} to {most:g} is needed")
     if type(tied := card.get("tied_embeddings", True)) is not bool:
         raise ValueError(f"tied_embeddings: got {show_value(tied)}; true or false is needed")
     if not isinstance(said, list | tuple):
@@ -166,6 +167,11 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
     ends = sizes["vocabulary"] * (1 if tied else 2)
     if not is_shaped:
         sizes["layers"], sizes["hidden_size"] = _find_shape(sizes["parameters"], ends, sizes)
+        if sizes["layers"] > _SIZES["layers"][1]:
+            raise ValueError(
+                f"hidden_size: got {sizes['hidden_size']:,}, of which {sizes['parameters']:,.4g} parameters are "
+                f"{sizes['layers']:,} layers; correct one of them"
+            )
         assumed.append(f"{sizes['layers']} layers of hidden size {sizes['hidden_size']:,} (by GPT-3's shapes)")
     if sizes["parameters"] is None:
         inner = _LAYER_SQUARES * sizes["layers"] * sizes["hidden_size"] ** 2

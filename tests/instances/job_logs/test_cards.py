@@ -76,6 +76,12 @@ def test_what_does_not_contradict_a_card(points: list[tuple[int, float]]) -> Non
     assert _contradict(points) == ""
 
 
+def test_widths_between_those_of_the_card() -> None:
+    """Twelve GPUs are 1.9 to the power of log2(1.5) = 1.456 times as fast as 8, with the error of 16: 1.32 to 1.6."""
+    assert _contradict([(8, 3.0), (12, 3.0 / 1.33)]) == ""
+    assert _contradict([(8, 3.0), (12, 3.0)]) == "completed runs on 8 and 12 GPUs say 1, the card 1.5 (1.3 to 1.6)"
+
+
 def test_between_two_widths_of_which_none_is_the_reference() -> None:
     """Errors of both widths count, as independent: 1.1 to the root of two, 1.144; 1.9 / 1.144 = 1.66."""
     assert _contradict([(16, 1.67), (32, 1.0)]) == ""
@@ -83,10 +89,28 @@ def test_between_two_widths_of_which_none_is_the_reference() -> None:
 
 
 def test_measurements_of_one_width_that_contradict_one_another() -> None:
-    """A quarter more is still the same; 100 and 160 are not."""
-    assert find_disagreement(np.array([8, 8, 16]), np.array([100.0, 125.0, 190.0])) == ""
-    said = find_disagreement(np.array([8, 16, 16]), np.array([100.0, 160.0, 100.0]))
-    assert said == "measurements on 16 GPUs differ, from 100 to 160; their mean is taken"
+    """A quarter more is still the same; 100 and 160 are not, and more than twice as much has another reason."""
+    assert find_disagreement("llm", np.array([8, 8, 16]), np.array([100.0, 125.0, 190.0])) == ""
+    said = find_disagreement("llm", np.array([8, 16, 16]), np.array([100.0, 160.0, 100.0]))
+    advice = "their mean is taken, measure again for a better one"
+    assert said == f"measurements on 16 GPUs differ, from 100 to 160; {advice}"
+    assert find_disagreement("llm", np.array([8, 8]), np.array([100.0, 200.0])).endswith(f"from 100 to 200; {advice}")
+    message = (
+        "classes.llm.speedup: measurements on 16 GPUs differ, from 100 to 201, more than noise explains; keep those "
+    )
+    with pytest.raises(DataError, match=re.escape(f"{message}of one setting, or measure it again")):
+        find_disagreement("llm", np.array([8, 16, 16]), np.array([90.0, 201.0, 100.0]))
+
+
+def test_measurements_of_two_widths_that_contradict_one_another() -> None:
+    """Twice the GPUs are at most 2.5 times as fast, or memory is short on the fewer."""
+    assert find_disagreement("llm", np.array([8, 16]), np.array([100.0, 250.0])) == ""
+    assert find_disagreement("llm", np.array([8, 16]), np.array([100.0, 90.0])) == ""  # slower: nobody runs there
+    said = find_disagreement("llm", np.array([16, 8, 32]), np.array([1900.0, 100.0, 2000.0]))
+    assert said == (
+        "measurements on 8 and 16 GPUs say 19 times as fast on 2 times the GPUs; unless memory is short on 8, correct "
+        "them"
+    )
 
 
 def test_the_table_of_the_type_on_which_jobs_ran() -> None:
@@ -139,7 +163,8 @@ def test_a_card_goes_before_assumptions_and_fits_and_after_what_was_measured() -
     measured = SpeedupSources(Measured({"llm": ([8, 16], [100.0, 130.0])}), {}, cards={"llm": CARD})
     found = measured.find("llm", agreeing)
     assert found.curve.at(TABLE.gpus[:2])[0].tolist() == pytest.approx([1.0, 1.3])
-    assert re.fullmatch(f"measurements {said}", found.warning)
+    advice = "the measurements are taken: do them again, or leave them out to take the card"
+    assert re.fullmatch(f"measurements {said}; {advice}", found.warning)
 
 
 def test_the_hash_of_a_table_with_errors_depends_on_them() -> None:

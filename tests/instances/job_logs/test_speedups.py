@@ -245,7 +245,10 @@ def test_bands_contain_the_truth() -> None:
 def test_wider_jobs_that_are_larger_are_pointed_out() -> None:
     """Runs that take longer on more GPUs say nothing of the speedup."""
     found = SpeedupSources(Measured({}), {}).find("x", _runs(*[(1, 1.0), (2, 2.0), (4, 4.0)] * 5))
-    assert found.warning == "the fit ends at its bound; were jobs on more GPUs larger ones?"
+    assert found.warning == (
+        "the fit ends at its bound, for runs on 4 GPUs took 4 times as long as on 1; "
+        "were jobs on more GPUs larger ones? Measure how they scale"
+    )
 
 
 def test_many_runs_say_how_jobs_scale() -> None:

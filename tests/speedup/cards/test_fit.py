@@ -72,4 +72,4 @@ def test_the_page_has_the_constants_that_are_used() -> None:
         assert f"| `{name}` | {row['value']:.4g} {row['unit']}".rstrip() in page
         assert row["meaning"] in page
     gates = page[page.index("## Gates") : page.index("## Errors of speedups")]
-    assert gates.count("| holds |") + gates.count("| missed |") == 10
+    assert gates.count("| holds |") + gates.count("| missed |") == 12

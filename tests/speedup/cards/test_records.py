@@ -67,6 +67,13 @@ def test_a_card_that_is_read_again_is_the_same() -> None:
         ),
         ({"parameters": 7e9, "lora": {"rank": 16}}, "lora: adapters train few of the weights"),
         ({"parameters": 7e9, "experts": 8}, "experts: got 8; mixtures of experts are not computed"),
+        ({"parameters": 7e9, "experts": True}, "experts: got True; mixtures of experts are not computed"),
+        ({"parameters": 7e9, "layers": 20_000}, "^layers: got 20000; a number from 1 to 10000 is needed$"),
+        ({"parameters": 7e9, "hidden_size": 1}, "^hidden_size: got 1; a number from 8 to 1e[+]06 is needed$"),
+        (
+            {"parameters": 7e9, "hidden_size": 64},
+            "^hidden_size: got 64, of which 7e[+]09 parameters are 142,350 layers",
+        ),
         ({"parameters": 7e9, "precision": "fp8"}, "precision: got 'fp8'; allowed: bf16, fp16"),
         ({"parameters": 7e9, "batch": 8}, "batch: unknown field 'batch'; known: "),
     ],
