@@ -70,10 +70,9 @@ class Knowledge:
         for event in events:
             try:
                 self._take(event)
+                refused.append(None)
             except DataError as error:
                 refused.append(error)
-            else:
-                refused.append(None)
         return refused
 
     def advance(self, now_s: float) -> None:
