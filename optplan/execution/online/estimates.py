@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from optplan.execution.online.events import Measurement, Run, Speed
+from optplan.execution.online.events import Run
 from optplan.execution.online.hints import Hints
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
@@ -125,10 +125,9 @@ class ClassEstimate:
             if sized:
                 self.hours[place] = self.hours.get(place, 0.0) + hours
 
-    def see_speed(self, measured: Measurement | Speed, gpu_type: str, per_epoch: float, weight: float) -> None:
-        """Count a measurement; its speed is divided by ``per_epoch``, what its epoch is faster than the mean one."""
-        place = place_of(measured.gpu_type or gpu_type, measured.gpus)
-        log_speed = math.log(measured.speed / per_epoch)
+    def see_speed(self, place: str, speed: float, weight: float) -> None:
+        """Count how fast a job was at a place, in an epoch that is as fast as the mean one."""
+        log_speed = math.log(speed)
         if (level := self.levels.get(place)) is None:
             self.levels[place] = Level(max(weight, _FORGOTTEN), log_speed)
             self.changes += 1

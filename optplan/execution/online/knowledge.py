@@ -16,6 +16,7 @@ from optplan.execution.online.estimates import (
     find_speeds,
     is_forgotten,
     mean_row,
+    place_of,
     predict,
 )
 from optplan.execution.online.events import (
@@ -53,7 +54,7 @@ class Knowledge:
         self.urgent, self.is_changed = "", False
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
-        # Of the known instance: by class, type, GPUs and epoch, the type, and how much faster that epoch is than the
+        # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
         # mean one; what is there was not refused.
         self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
         # By class: after how many changes it was estimated last, and what.
@@ -69,10 +70,9 @@ class Knowledge:
         for event in events:
             try:
                 self._take(event)
+                refused.append(None)
             except DataError as error:
                 refused.append(error)
-            else:
-                refused.append(None)
         return refused
 
     def advance(self, now_s: float) -> None:
@@ -95,7 +95,7 @@ class Knowledge:
 
     def _take(self, event: OnlineEvent) -> None:
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
-        if isinstance(event, Speed | Measurement):  # what comes most
+        if isinstance(event, (Speed, Measurement)):  # what comes most
             self._take_speed(event, at_s)
             return
         if isinstance(event, NodeStart):  # which says nothing of jobs
@@ -134,10 +134,10 @@ class Knowledge:
 
     def _take_speed(self, event: Measurement | Speed, at_s: float) -> None:
         """Take a measurement: most of what is told, so that its class is aged no more often than it has to be."""
-        estimate, (on, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
+        estimate, (place, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
         if self.now_s - estimate.aged_s > self.terms.window_h * SECONDS_PER_HOUR:
             estimate.age(self.now_s, self.terms.window_h)
-        estimate.see_speed(event, on, per_epoch, self._weigh(at_s, estimate.aged_s))
+        estimate.see_speed(place, event.speed / per_epoch, self._weigh(at_s, estimate.aged_s))
 
     def _weigh(self, at_s: float, than_s: float) -> float:
         """Return what something seen at a moment weighs beside what is seen at another."""
@@ -184,7 +184,7 @@ class Knowledge:
             raise DataError("gpus", f"got {event.gpus}", fix)
 
     def _find_epoch_factor(self, event: Measurement | Speed) -> tuple[str, float]:
-        """Return the type that was measured, and by how much its speedup in that epoch is above the mean one there."""
+        """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there."""
         key = (event.job_class, event.gpu_type, event.gpus, event.epoch)
         found = self._factors.get(key)
         if found is not None:
@@ -202,7 +202,7 @@ class Knowledge:
             nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
             rows = curve.at(nearest)
             factor = float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
-        self._factors[key] = gpu_type, factor
+        self._factors[key] = place_of(gpu_type, event.gpus), factor
         return self._factors[key]
 
     @property

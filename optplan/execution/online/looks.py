@@ -113,10 +113,10 @@ class Look:
 
     def follow(self, stated: JobClass, estimate: ClassEstimate) -> bool:
         """Take note of what was seen since; return whether the look is still good for anything."""
-        if estimate.changes == self.changes:
-            return True
+        if estimate.changes == self.changes or estimate.hinted != self.hinted:
+            return estimate.hinted == self.hinted
         levels, places = estimate.levels, self.at_places
-        if estimate.hinted != self.hinted or levels.keys() != self.levels.keys() or estimate.hours.keys() - places:
+        if not (levels.keys() == self.levels.keys() and estimate.hours.keys() <= places.keys()):
             return False
         drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
         self.changes, self.drift = estimate.changes, 2.0 * drift

@@ -42,7 +42,8 @@ class Reporter(Witness):
         self._jobs: dict[str, tuple[int, set[int], list[Run]]] = {}
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
-        self._wanted: dict[str, told.OperationWanted] = {}
+        # By operation: its job, GPUs, their type, and since when.
+        self._held: dict[str, tuple[str, int, str, float]] = {}
         # Jobs that hold nothing, and since when; who has waited longest is the first.
         self._idle: dict[str, float] = {}
 
@@ -60,12 +61,13 @@ class Reporter(Witness):
                 self._idle[record.job] = record.t
                 self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
             case told.OperationWanted():
-                self._wanted[record.operation] = record
+                gpus, gpu_type = sum(record.place.values()), self._types[next(iter(record.place))]
+                self._held[record.operation] = record.trial, gpus, gpu_type, record.t
                 self._idle.pop(record.trial, None)
             case told.OperationEnded():
-                wanted = self._leave(record)
-                if record.iterations >= self._jobs[wanted.trial][0]:
-                    self._see_end(wanted.trial, record.t, whole=True)
+                job = self._leave(record)
+                if record.iterations >= self._jobs[job][0]:
+                    self._see_end(job, record.t, whole=True)
             case told.OperationFailed():
                 self._leave(record)
             case told.TrialDropped():
@@ -85,22 +87,20 @@ class Reporter(Witness):
             gpus, seconds = self._sizes.get(gpu_type, 1), record.t - launched_s
             self._events.append(NodeStart(id=event_id, at_s=record.t, gpus=gpus, gpu_type=gpu_type, seconds=seconds))
 
-    def _leave(self, record: told.OperationEnded | told.OperationFailed) -> told.OperationWanted:
-        """Note what an operation held that is over."""
-        wanted = self._wanted.pop(record.operation)
-        self._idle[wanted.trial] = record.t
-        gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
-        self._jobs[wanted.trial][2].append(Run.of_sound(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
-        return wanted
+    def _leave(self, record: told.OperationEnded | told.OperationFailed) -> str:
+        """Note what an operation held that is over, and return its job."""
+        job, gpus, gpu_type, since_s = self._held.pop(record.operation)
+        self._idle[job] = record.t
+        self._jobs[job][2].append(Run.of_sound(gpus=gpus, gpu_type=gpu_type, seconds=record.t - since_s))
+        return job
 
     def _see_epoch(self, record: told.EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
-        wanted, epoch = self._wanted[record.operation], record.epochs
-        job, seen = wanted.trial, self._jobs[wanted.trial][1]
+        (job, gpus, gpu_type, _), epoch = self._held[record.operation], record.epochs
+        seen = self._jobs[job][1]
         if not record.seconds or epoch in seen:
             return
         seen.add(epoch)
-        gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
         self.note_run(job, gpus, record.seconds, gpu_type)
         speed, what = 1.0 / record.seconds, f"epoch {epoch}"
         self.note_speed(job, gpus, speed, record.t, what=what, epoch=epoch, gpu_type=gpu_type)

@@ -15,6 +15,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
+from optplan.execution.locks import DRIVER_LOCK, is_locked
 from optplan.execution.records import OperationEnded
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.running import run_stream
@@ -80,6 +81,8 @@ def _kill_at(count: int, out: Path, *options: str | Path) -> None:
     finally:
         driver.kill()
     assert driver.wait() == -signal.SIGKILL
+    while is_locked(out / DRIVER_LOCK):  # by a process that it was about to start
+        time.sleep(0.02)
 
 
 def test_kill_9_of_the_driver_loses_nothing(
