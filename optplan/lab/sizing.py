@@ -194,7 +194,8 @@ def size(
 def _check_sizes(instance: BoaInstance, trace: JobTrace, nodes: Sequence[int], node: int, load_gpus: float) -> None:
     """Refuse no size, and clusters on which jobs pile up or never start."""
     if not nodes or nodes[0] < 1:
-        raise UsageError(f"nodes: got {list(nodes)}; numbers of nodes of at least 1 are needed")
+        said = ", ".join(map(str, nodes)) or "none"
+        raise UsageError(f"nodes: got {said}; numbers of nodes of at least 1 are needed")
     if not np.ptp(trace.arrive_s):
         problem = f"all {len(trace)} jobs arrive at once"
         raise DataError("jobs.arrive_s", problem, "take a log that says when jobs were submitted")
