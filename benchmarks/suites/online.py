@@ -27,7 +27,7 @@ from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.rows import Row, reset_peak
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy
-from optplan.lab.cluster.policies.boa import BoaOnline, follow_plan
+from optplan.lab.cluster.policies.boa import BoaOnline, BudgetHeld, follow_plan
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.traced_jobs import tabulate_class
 from optplan.solving import frontier, solve
@@ -144,6 +144,7 @@ def _measure_drift(hours: int) -> Iterator[Row]:
         "clairvoyant table": lambda: follow_plan(_plan(actual)),
         "stale table": lambda: follow_plan(_plan(known)),
         "BOA online": lambda: BoaOnline(known),
+        "budget held": lambda: BudgetHeld(known),
     }
     for name, make in policies.items():
         reset_peak()

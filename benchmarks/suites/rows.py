@@ -19,6 +19,7 @@ _SUITES = {
     "audit": "suites.audits",
     "boa": "suites.boa",
     "boa-types": "suites.boa_types",
+    "commitments": "suites.committed",
     "online": "suites.online",
     "rubberband": "suites.rubberband",
     "runtime": "suites.runtime",

@@ -116,12 +116,12 @@ def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], For
 def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
     """Refuse another kind of file by its kind, instead of by the first field that does not fit."""
     made = [kind for field, kind in _MADE_KINDS.items() if field in fields]
+    solved = "; `optplan solve INSTANCE --plan FILE` makes one" if what == "a plan" else ""
     if "instance_hash" in fields:
         if len(made) == 1 and made[0] not in what:
             known = f", such as the one it was made for, {fields.get('instance_name')!r}" if "instance" in what else ""
-            raise DataError(path, f"is {made[0]}, not {what}", f"give {what}{known}")
+            raise DataError(path, f"is {made[0]}, not {what}", f"give {what}{known}{solved}")
     elif not made and "name" in fields and "instance" not in what:  # only instances have a name of their own
-        solved = "; `optplan solve INSTANCE --plan FILE` makes one" if what == "a plan" else ""
         raise DataError(path, f"is an instance, not {what}", f"give {what}{solved}")
 
 

@@ -38,6 +38,8 @@ _MOST_PLANS = 32
 _MOST_SIZES = 1000
 #: What a golden-section search leaves of a range, and what it takes of it.
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+#: A wait of less of a completion time is none.
+_ROUNDING = 1e-9
 
 #: Seconds that no scheduler's mean is below, of an instance and its jobs on so many own GPUs; None where nobody says.
 Bound = Callable[[BoaInstance, JobTrace, int], float | None]
@@ -59,6 +61,7 @@ class Replay:
         """Take the figures of an outcome in which all jobs were completed."""
         jct_s = outcome.jct_s
         waited_s = jct_s - np.array([job.held_s for job in outcome.jobs])
+        waited_s[waited_s < _ROUNDING * jct_s] = 0.0  # who always held something
         use = outcome.gpu_hours * SECONDS_PER_HOUR / (gpus * outcome.span_s)
         return cls(
             policy, budget_gpus, float(jct_s.mean()), float(np.percentile(jct_s, 95)), float(waited_s.mean()), use
@@ -191,7 +194,8 @@ def size(
 def _check_sizes(instance: BoaInstance, trace: JobTrace, nodes: Sequence[int], node: int, load_gpus: float) -> None:
     """Refuse no size, and clusters on which jobs pile up or never start."""
     if not nodes or nodes[0] < 1:
-        raise UsageError(f"nodes: got {list(nodes)}; numbers of nodes of at least 1 are needed")
+        said = ", ".join(map(str, nodes)) or "none"
+        raise UsageError(f"nodes: got {said}; numbers of nodes of at least 1 are needed")
     if not np.ptp(trace.arrive_s):
         problem = f"all {len(trace)} jobs arrive at once"
         raise DataError("jobs.arrive_s", problem, "take a log that says when jobs were submitted")

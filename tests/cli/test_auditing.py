@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,8 @@ def test_audits_and_results_are_not_taken_for_one_another(run: Runner, tmp_path:
     assert "--jobs: only audits are of jobs" in run("verify", "boa-two-epochs", result, "--jobs", EXAMPLE).err
     assert run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "-o", audit).code == 0
     assert "audits are of BOA instances" in run("verify", "rubberband-two-stages", audit).err
-    with pytest.raises(DataError, match="is an audit, not a plan"):
-        read_plan(audit)
+    for file, kind in ((audit, "an audit"), (result, "a result")):
+        made = f"is {kind}, not a plan; give a plan; `optplan solve INSTANCE --plan FILE` makes one"
+        with pytest.raises(DataError, match=re.escape(made)):
+            read_plan(file)
     assert "the audit was made for" in run("verify", "boa-two-epochs", audit).err

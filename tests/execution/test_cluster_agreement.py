@@ -151,17 +151,23 @@ def _state(rescale_s: float) -> BoaInstance:
 
 
 def _plan(widths: Mapping[str, list[int]], rescale_s: float) -> tuple[BoaInstance, BoaPlan]:
-    """Return the two classes, and the plan in which they hold some widths."""
-    instance = _state(rescale_s)
+    """Return the two classes, and the plan in which they, or the one of them that is given, hold some widths."""
+    instance, known = _state(rescale_s), _know(tuple(widths), rescale_s)
     rows = BoaSolution(branches={name: (Branch(widths=np.array(held, float)),) for name, held in widths.items()})
-    found = {"solution": rows, "objective": evaluate(instance, rows).objective, "status": Status.FEASIBLE}
-    return instance, build_plan(instance, _solve(rescale_s).replace(**found))
+    found = {"solution": rows, "objective": evaluate(known, rows).objective, "status": Status.FEASIBLE}
+    return instance, build_plan(known, _solve(tuple(widths), rescale_s).replace(**found))
+
+
+def _know(names: tuple[str, ...], rescale_s: float) -> BoaInstance:
+    """Return the instance with some of the classes."""
+    stated = _state(rescale_s)
+    return stated.replace(classes={name: stated.classes[name] for name in names})
 
 
 @cache
-def _solve(rescale_s: float) -> Result[BoaSolution]:
+def _solve(names: tuple[str, ...], rescale_s: float) -> Result[BoaSolution]:
     """Return a result whose solution others take the place of."""
-    return solve(_state(rescale_s))
+    return solve(_know(names, rescale_s))
 
 
 def _stream(
@@ -172,7 +178,10 @@ def _stream(
 ) -> dict[str, tuple[float, float]]:
     """Return of each job when it was completed, and the GPU-seconds that it held."""
     told: list[Any] = []
-    jobs = [StreamJob(name=f"j{number:02d}", job_class=name, at_s=at) for number, (name, at) in enumerate(arrivals)]
+    jobs = [
+        StreamJob(name=f"j{number:02d}", job_class=name, at_s=at, epochs=len(EPOCHS_S[name]))
+        for number, (name, at) in enumerate(arrivals)
+    ]
     outcome = run_stream(plan, jobs, truth=truth, gpus_per_node={"gpu": 4}, listener=told.append, **options)
     assert outcome.code == 0
     wanted = {one.operation: one for one in told if isinstance(one, OperationWanted)}
@@ -243,3 +252,38 @@ def test_a_stream_on_so_many_gpus(
     jobs = sorted(jobs, key=lambda job: job[1])
     simulated = _simulate(instance, jobs, Scheduled(plan, order), nodes)
     _check(simulated, _stream(plan, instance, jobs, most_gpus=4 * nodes, order=order))
+
+
+@settings(max_examples=40)
+@given(held=changing, jobs=arrivals, nodes=st.integers(1, 3), order=st.sampled_from(list(Order)))
+def test_a_class_that_the_plan_does_not_have_within_a_quota(
+    held: dict[str, list[int]], jobs: list[tuple[str, float]], nodes: int, order: Order
+) -> None:
+    """Jobs of class b hold one GPU in both, and a quota of the only type is a cluster of so many GPUs."""
+    instance, plan = _plan({"a": held["a"]}, 0.0)
+    jobs = sorted(jobs, key=lambda job: job[1])
+    streamed = _stream(plan, instance, jobs, quotas={"gpu": 4 * nodes}, order=order)
+    _check(_simulate(instance, jobs, Scheduled(plan, order), nodes), streamed)
+    assert streamed == _stream(plan, instance, jobs, most_gpus=4 * nodes, order=order)
+
+
+@settings(max_examples=30)
+@given(held=changing, jobs=arrivals)
+def test_rented_nodes_are_paid_as_long(held: dict[str, list[int]], jobs: list[tuple[str, float]]) -> None:
+    """Whole nodes are rented and given back at the same times, so that as many GPU-hours of nodes are paid."""
+    instance, plan = _plan(held, 0.0)
+    streamed = run_stream(
+        plan,
+        [StreamJob(name=f"j{number:02d}", job_class=name, at_s=at) for number, (name, at) in enumerate(jobs)],
+        truth=instance,
+        gpus_per_node={"gpu": 4},
+    )
+    truths = {name: tabulate_class(instance, name, "gpu") for name in instance.classes}
+    simulated = replay(
+        [Job(f"j{number:02d}", name, at, truths[name]) for number, (name, at) in enumerate(jobs)],
+        follow_plan(plan),
+        gpus_per_node=4,
+        world=World(loses_epoch=True),
+    )
+    assert streamed.node_gpu_hours == pytest.approx(simulated.node_gpu_hours, rel=1e-9)
+    assert streamed.gpu_hours == pytest.approx(simulated.gpu_hours, rel=1e-9)

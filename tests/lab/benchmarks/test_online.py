@@ -31,8 +31,8 @@ def test_decisions_serve_everybody_and_are_held_against_their_goals(rows: dict[s
 
 
 def test_who_knows_the_rates_keeps_the_budget_best(rows: dict[str, dict[str, Any]]) -> None:
-    """All three policies serve the same jobs, and each says how far it is behind the clairvoyant table at its GPUs."""
-    policies = [rows[name] for name in ("clairvoyant table", "stale table", "BOA online")]
+    """All four policies serve the same jobs, and each says how far it is behind the clairvoyant table at its GPUs."""
+    policies = [rows[name] for name in ("clairvoyant table", "stale table", "BOA online", "budget held")]
     assert len({row["extra"]["jobs"] for row in policies}) == 1
     assert all(row["objective"] > 0 for row in policies)
     assert all(row["extra"]["gpus"] > 0 for row in policies)

@@ -101,6 +101,7 @@ def test_unknown_suites_are_refused_with_the_nearest_name() -> None:
         "best-known",
         "boa",
         "boa-types",
+        "commitments",
         "online",
         "rubberband",
         "runtime",
