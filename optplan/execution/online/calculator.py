@@ -87,7 +87,7 @@ class WidthCalculator:
         refused = self.knowledge.take(told, now_s)
         for event, why in zip(told, refused, strict=True):
             if why is None:
-                if isinstance(event, Speed) or not isinstance(event, NodeStart):
+                if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
                 if not isinstance(event, (Speed, Measurement)):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
