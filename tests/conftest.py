@@ -296,6 +296,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if unwanted or (clusters and _REAL in collection_path.read_text(encoding="utf-8")) else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the modules that are listed above, and those that share a daemon: one process runs them all."""
     for item in items:
