@@ -59,13 +59,14 @@ EXTRAS := conic,cp-sat,graphs,logs,plot,learn,torch,run,serve
 RIVALS := .venv/rivals
 TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM) $(RIVALS)
 
-# Matrices are small here: two threads for each of two processes cost more than twice what they bring.
+# Matrices are small here: two threads for each process cost more than twice what they bring. Three processes for two
+# cores where a fifth of their time is waiting; whoever is done takes half of what another has left, modules whole.
 test test-quick test-core test-golden test-real fuzz kills: export OPENBLAS_NUM_THREADS := 1
 # An environment that forbids compiled files has each process of pytest compile some 500 modules anew, every time.
 test test-quick test-core test-golden test-real fuzz kills: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
-	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)
+	$(BIN)/python -P -m pytest -n 3 --dist worksteal -m "not real" $(PYTEST_FLAGS)
 
 test-quick: $(TESTED) ## Run the tests that take less than a minute together
 	$(BIN)/python -P -m pytest -n 2 -m "not real and not slow" $(PYTEST_FLAGS)
@@ -81,7 +82,7 @@ test-golden: $(TESTED) ## Run the examples of the docs and the tests that compar
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
 
 test-real: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
-	$(BIN)/python -P -m pytest -n 2 --dist loadgroup -m real $(PYTEST_FLAGS)
+	$(BIN)/python -P -m pytest -n 3 --dist loadgroup -m real $(PYTEST_FLAGS)
 
 fuzz: $(TESTED) ## Try changed inputs, shown answers, changed results and faulty executors, CASES=20000 from SEED=1 on, and say which break anything
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py tests/execution/test_faults.py $(PYTEST_FLAGS)

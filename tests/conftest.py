@@ -47,6 +47,7 @@ SLOW = (
     "cli/test_widths.py",
     "conformance/test_solvers.py",
     "contracts/test_frontier.py",
+    "docs/test_architecture.py",
     "docs/test_demo.py",
     "docs/test_notebooks.py",
     "docs/test_pages.py",
@@ -61,13 +62,18 @@ SLOW = (
     "execution/commands/test_watching.py",
     "execution/exports",
     "execution/fleets/test_folders.py",
+    "execution/fleets/test_slurm_fleets.py",
+    "execution/fleets/test_watching.py",
     "execution/online/test_any_story.py",
     "execution/serving/test_kills.py",
     "execution/serving/test_page.py",
     "execution/streams/test_local_streams.py",
     "execution/test_cluster_agreement.py",
+    "execution/test_command_executor.py",
     "execution/test_conformance.py",
     "execution/test_driver.py",
+    "execution/test_endings.py",
+    "execution/test_faults.py",
     "execution/test_kills.py",
     "execution/test_local.py",
     "execution/test_pauses.py",
@@ -75,6 +81,7 @@ SLOW = (
     "execution/test_replanning.py",
     "execution/test_setups.py",
     "execution/test_slurm.py",
+    "execution/test_states.py",
     "execution/test_supervision.py",
     "execution/test_virtual.py",
     "formulations/boa/data/test_instance.py",
@@ -296,8 +303,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if unwanted or (clusters and _REAL in collection_path.read_text(encoding="utf-8")) else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the modules that are listed above, and those that share a daemon: one process runs them all."""
+    # What compiles for a minute goes first: at the end the other processes would have nothing left to do beside it.
+    items.sort(key=lambda item: item.path.name != "test_wheel.py")
     for item in items:
         for mark, names in (("slow", SLOW), ("golden", GOLDEN)):
             if _is_under(item.path, names):  # once for each module: there are thousands of tests

@@ -33,7 +33,7 @@ from optplan.solving import build_plan, solve
 #: Bytes that Ray sets aside for objects on a node.
 MEMORY = 80_000_000
 #: Seconds for which the server is waited for.
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ray.cluster_utils import AutoscalingCluster, Cluster
 
 #: Bytes that Ray sets aside for objects on a node, and seconds for which anything is waited for.
 MEMORY = 80_000_000
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 #: Ports that Ray's agents would like to have.
 PORTS = (8265, 44217, 44227, 52365)
 #: The plans' times are not those of the trials: without this the rest would be planned anew.
