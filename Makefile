@@ -82,13 +82,13 @@ test-golden: $(TESTED) ## Run the examples of the docs and the tests that compar
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
 
 test-real: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
-	$(BIN)/python -P -m pytest -n 3 --dist loadgroup -m real $(PYTEST_FLAGS)
+	$(BIN)/python -P -m pytest -n 3 --maxschedchunk 1 -m real $(PYTEST_FLAGS)
 
 fuzz: $(TESTED) ## Try changed inputs, shown answers, changed results and faulty executors, CASES=20000 from SEED=1 on, and say which break anything
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py tests/execution/test_faults.py $(PYTEST_FLAGS)
 
 kills: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) ## Kill drivers, trials, nodes and what is between them, KILLS=500 times, and say which run ends otherwise
-	OPTPLAN_KILLS=$(KILLS) $(BIN)/python -P -m pytest -n 2 --dist loadgroup -m real -k many_kills tests/execution $(PYTEST_FLAGS)
+	OPTPLAN_KILLS=$(KILLS) $(BIN)/python -P -m pytest -n 2 --maxschedchunk 1 -m real -k many_kills tests/execution $(PYTEST_FLAGS)
 
 check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) $(RIVALS) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check

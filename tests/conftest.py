@@ -303,17 +303,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if unwanted or (clusters and _REAL in collection_path.read_text(encoding="utf-8")) else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the modules that are listed above, and those that share a daemon: one process runs them all."""
+    """Mark the tests of the modules that are listed above."""
     # What compiles for a minute goes first: at the end the other processes would have nothing left to do beside it.
     items.sort(key=lambda item: item.path.name != "test_wheel.py")
     for item in items:
         for mark, names in (("slow", SLOW), ("golden", GOLDEN)):
             if _is_under(item.path, names):  # once for each module: there are thousands of tests
                 item.add_marker(mark)
-        if "slurm" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("slurm"))
 
 
 def missing_requirements(extra: str) -> Iterator[str]:

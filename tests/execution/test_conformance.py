@@ -42,7 +42,7 @@ FEW, MANY = 3, 1000
 _POLLS = 300
 
 VIRTUAL = ("virtual", "virtual-stream", "virtual-fleet")
-DAEMONS = pytest.param("slurm-daemons", marks=[pytest.mark.real, pytest.mark.xdist_group("slurm")])
+DAEMONS = pytest.param("slurm-daemons", marks=pytest.mark.real)
 RAY = [pytest.param(name, marks=pytest.mark.real) for name in ("ray", "ray-by-url")]
 PROCESSES = ["local", "slurm", "command", DAEMONS, *RAY]
 #: Fleets whose executors see processes end, and all of them: what a user's command starts is judged by heartbeats.
