@@ -88,7 +88,7 @@ fuzz: $(TESTED) ## Try changed inputs, shown answers, changed results and faulty
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py tests/execution/test_faults.py $(PYTEST_FLAGS)
 
 kills: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) ## Kill drivers, trials, nodes and what is between them, KILLS=500 times, and say which run ends otherwise
-	OPTPLAN_KILLS=$(KILLS) $(BIN)/python -P -m pytest -n 2 --maxschedchunk 1 -m real -k many_kills tests/execution $(PYTEST_FLAGS)
+	OPTPLAN_KILLS=$(KILLS) $(BIN)/python -P -m pytest -n 3 -m real -k many_kills tests/execution $(PYTEST_FLAGS)
 
 check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) $(RIVALS) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
