@@ -99,7 +99,6 @@ def answer_questions(
 
 
 def _count_alike(instance: BoaInstance, line: Frontier) -> tuple[BoaInstance, Frontier]:
-    """Return the problem in which all jobs count alike, and its frontier."""
     from optplan.solving import frontier
 
     if len({job_class.weight for job_class in instance.classes.values()}) == 1:
@@ -197,8 +196,6 @@ def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
 
 
 def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
-    """Write the files that were asked for."""
-
     def write_charts(_: Path) -> str:
         from optplan.reporting.reports import build_figures
         from optplan.reporting.srift.scaling_views import list_charts

@@ -214,7 +214,6 @@ def _amend_all(
 def _view(
     label: str, instance: BoaInstance, questions: dict[str, Any], most: int, time_limit_s: float | None, *, alone: bool
 ) -> FrontierCurve:
-    """Build the frontier of an instance and answer the questions about it."""
     from optplan.reporting.boa.figures import FrontierCurve
     from optplan.reporting.pareto import thin
     from optplan.solving import frontier as build_frontier

@@ -177,7 +177,6 @@ def solve(
 
 
 def _require_part(instance: Instance, option: str, part: str) -> None:
-    """Refuse an option where the formulation has not what it asks for."""
     from optplan.formulations import formulation_of
 
     try:

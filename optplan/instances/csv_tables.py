@@ -158,7 +158,6 @@ def _check_size(path: Path, longest: int, left: int) -> None:
 
 
 def _read_first(path: Path, rows: Iterator[list[str]], needed: str) -> list[str]:
-    """Return the names in the first line that is not empty."""
     header = next((row for row in rows if row), None)
     if header is None:
         raise DataError(str(path), "the file is empty", f"its first line must name {needed}")

@@ -8,11 +8,11 @@ from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import IterationsDone, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import DataError, UsageError
-from optplan.formulations.srift.data.instance import DEADLINE, Interruptions, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.schema import Count, CountOrZero, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
@@ -106,10 +106,12 @@ def build_plan(
     judged = evaluate(instance, solution)
     measures = judged.measures
     fleet = _number_ranks(instance, solution.groups, measures["cost_usd"])
+    # Where VMs may be lost, times and costs are expectations.
+    binding = Binding.HARD if instance.interruptions is None else Binding.AVERAGE
     return SriftPlan(
         **describe_origin(result),
         objective=judged.objective,
-        limits=_limits(instance),
+        limits=limit_time_and_money(instance.limits, binding),
         resources={vms.type: _describe(instance, vms.type) for vms in fleet},
         units=fleet,
         segments=tuple(_write_segment(instance, vms, measures) for vms in fleet),
@@ -132,15 +134,6 @@ SEMANTICS = Semantics(
     origin="the request for the VMs",
     rounding="batches are whole on every GPU, and add up to the global batch exactly",
 )
-
-
-def _limits(instance: SriftInstance) -> dict[str, Limit]:
-    # Where VMs may be lost, times and costs are expectations.
-    binding = Binding.HARD if instance.interruptions is None else Binding.AVERAGE
-    return {
-        name: Limit(amount=amount, unit="s" if name == DEADLINE else "usd", binding=binding)
-        for name, amount in instance.limits.items()
-    }
 
 
 def _describe(instance: SriftInstance, name: str) -> Resource:

@@ -9,10 +9,9 @@ from pydantic import Field
 
 from optplan.contracts.conditions import IterationsDone, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.contracts.time_and_money import DEADLINE
 from optplan.errors import UsageError
 from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.judge import evaluate
@@ -67,10 +66,7 @@ def build_plan(
     return ThroughputsPlan(
         **describe_origin(result),
         objective=judged.objective,
-        limits={
-            name: Limit(amount=amount, unit="s" if name == DEADLINE else "usd", binding=Binding.HARD)
-            for name, amount in instance.limits.items()
-        },
+        limits=limit_time_and_money(instance.limits, Binding.HARD),
         resources={
             solution.type: Resource(
                 gpu_type=vm.gpu or solution.type,

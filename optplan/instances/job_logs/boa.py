@@ -185,7 +185,6 @@ def _check_names(given: Mapping[str, object], classes: Mapping[str, object], opt
 def _estimate(
     name: str, jobs: Jobs, speedup: TypedSpeedup, since_s: float, until_s: float, left_out: LeftOut
 ) -> _Estimate:
-    """Estimate one class."""
     ran = np.isfinite(jobs.run_s) & speedup.is_placed
     gpus, run_s, speeds = jobs.gpus[ran].astype(np.int64), jobs.run_s[ran], speedup.speeds[ran]
     known = np.isfinite(speeds)
@@ -291,7 +290,6 @@ def _tell_source(
 
 
 def _tell_pauses(estimates: Mapping[str, object], measured: Mapping[str, float], terms: LogTerms) -> dict[str, str]:
-    """Say where the pauses come from that nobody states."""
     if terms.rescale_s is not None:
         return {}
     known, unknown = [name for name in estimates if name in measured], [n for n in estimates if n not in measured]
@@ -303,7 +301,6 @@ def _tell_pauses(estimates: Mapping[str, object], measured: Mapping[str, float],
 
 
 def _tell_dispersion(estimates: Mapping[str, _Estimate]) -> str:
-    """Say which classes come in clumps."""
     clumped = [(name, e.rate) for name, e in estimates.items() if e.rate.dispersion > 1.0]
     if not clumped:
         return ""

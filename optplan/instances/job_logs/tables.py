@@ -75,7 +75,6 @@ def _find_delimiter(path: Path) -> str:
 
 
 def _find_columns(path: Path, header: list[str], reading: LogReading) -> dict[str, int]:
-    """Return the place of each column that is there, by what we call it."""
     unknown = sorted(set(reading.columns) - set(KNOWN_NAMES))
     if unknown:
         raise DataError("columns", f"{unknown[0]!r} is not known", nearest_name_hint(unknown[0], KNOWN_NAMES))
@@ -124,7 +123,6 @@ class _Reader:
         self._counts = Memo(read_count)
 
     def read(self, columns: Sequence[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
-        """Read a block."""
         stripped = [[text.strip() for text in column] for column in columns]
         names, ids, submit, start, end, *durations, gpus, gpu_types, states, labels = stripped
         start_s = self._times.column(start, wrong)

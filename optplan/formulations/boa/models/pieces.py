@@ -244,7 +244,6 @@ class Pieces:
         return BoaSolution(branches=branches)
 
     def _write_branches(self, division: Division) -> BoaSolution:
-        """Write a division as branches."""
         types = list(self.instance.gpu_types)
         shares: list[list[Share]] = [[] for _ in self.gpus]
         taken = np.flatnonzero(division.points > 0.0)

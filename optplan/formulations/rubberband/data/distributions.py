@@ -52,7 +52,6 @@ class _Duration(FrozenModel):
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is only one value."""
         return self.deviation_s == 0
 
     @property
@@ -263,7 +262,6 @@ class EmpiricalDistribution(_Duration):
 
 
 def _read_number(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on to the union
-    """Read a bare number as a constant."""
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     return {"form": "constant", "value_s": value} if is_number else value
 
@@ -317,7 +315,6 @@ class _Spread(FrozenModel):
         return self
 
     def deviation_s(self, mean_s: float) -> float:
-        """Return the standard deviation around a mean."""
         return self.sd_s if self.sd_s is not None else (self.sd_fraction or 0.0) * mean_s
 
 

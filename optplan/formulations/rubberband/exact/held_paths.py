@@ -136,7 +136,6 @@ class _Halving:
         self.steps = 0
 
     def offer(self, cheapest: list[HeldShortfall]) -> None:
-        """Start from the cheapest plan of all."""
         paths = [one.options for one in cheapest]
         if any(one.stopped_by is not None for one in cheapest):
             return
@@ -144,7 +143,6 @@ class _Halving:
         self._take(found)
 
     def run(self) -> None:
-        """Halve until both ends meet."""
         while self.upper_s > self.lower_s and not closes_gap(self.upper_s, self.lower_s, self.request.gap):
             if self.request.stopwatch.expired:
                 raise OutOfEffortError("time")
@@ -177,7 +175,6 @@ class _Halving:
             self._take(paths)
 
     def _exclude(self, within_s: float) -> None:
-        """Note that no plan is so fast."""
         self.lower_s = max(self.lower_s, within_s)
         if self.upper_s <= self.lower_s * (1.0 + MEETING):
             self.lower_s = self.upper_s

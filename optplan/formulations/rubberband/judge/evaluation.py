@@ -219,7 +219,6 @@ def _measure(
 
 
 def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int) -> _BracketFigures:
-    """Follow one bracket from stage to stage."""
     cloud = instance.cloud
     growth_s = training_s = busy = held_s = 0.0
     before = started = 0

@@ -193,7 +193,6 @@ def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
 
 
 def _hold(options: list[StageOptions], instances: int) -> Chain:
-    """Return the static cluster of some instances."""
     return tuple(
         StageAllocation(instances=instances, gpus=int(option.gpus[_fastest_on(option, instances)]))
         for option in options

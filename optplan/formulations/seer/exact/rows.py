@@ -235,7 +235,6 @@ class _Choices:
     rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Choices:
-        """Return some of the choices."""
         return _Choices(self.gpus[chosen], self.trials[chosen], self.rows[chosen])
 
 

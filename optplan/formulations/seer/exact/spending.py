@@ -55,7 +55,6 @@ class _Room:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the cluster has a limit."""
         return math.isfinite(self.gpus)
 
     def count(self, labels: _Labels, rows: BracketRows) -> IntArray:
@@ -80,7 +79,6 @@ class _Labels:
     rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Labels:
-        """Return some of the labels."""
         return _Labels(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def settle(self, tie: float) -> _Labels:
@@ -93,7 +91,6 @@ class _Labels:
         )
 
     def join(self, rows: BracketRows, mine: IntArray, theirs: IntArray) -> _Labels:
-        """Return some of the labels, each with a row of another bracket."""
         return _Labels(
             self.spent[mine] + (rows.spent_gpu_min[theirs] - rows.spent_gpu_min[0]),
             self.held[mine] + (rows.held_gpus[theirs] - rows.held_gpus[0]),

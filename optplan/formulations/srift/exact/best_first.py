@@ -124,13 +124,11 @@ class _FactorGoal(Goal):
         return excess
 
     def offer(self, fleet: JudgedFleet) -> None:
-        """Note a lesser factor."""
         if math.isfinite(fleet.cost_usd):
             self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
             self.found = True
 
     def ends(self, rank: float) -> bool:
-        """Whether the rank is no less."""
         return rank >= self.least
 
 

@@ -162,7 +162,6 @@ class FleetModel:
         return grows
 
     def _total(self, name: str) -> cp_model.LinearExprT:
-        """Return the number of VMs of a type."""
         own = [count for count, cell in zip(self._counts, self.cells, strict=True) if cell.name == name]
         return _weigh(own, [1] * len(own))
 
