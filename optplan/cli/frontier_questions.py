@@ -57,7 +57,6 @@ def show_pareto(
 
 
 def _list_cells(found: ParetoFrontier) -> tuple[list[str], Sequence[Sequence[object]]]:
-    """List the columns of a table of all plans, and its rows."""
     measures = sorted({name for point in found.points for name in point.measures})
     heading = [f"{found.limit_name}_{found.limit_unit}", f"objective_{found.objective_unit}", "bound", "low", "high"]
     rows = [

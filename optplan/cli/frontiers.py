@@ -267,7 +267,6 @@ def _sweep(view: FrontierCurve, solver: str, time_limit_s: float | None, *, as_j
 
 
 def _write_records(views: Sequence[FrontierCurve]) -> dict[str, Any] | list[Any]:
-    """Write frontiers as plain data: one, or a list of several."""
     records = [_write_record(view) for view in views]
     return records[0] if len(records) == 1 else records
 

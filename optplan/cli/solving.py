@@ -181,7 +181,6 @@ def solve(
 
 
 def _solve_largest(instance: Instance, outputs: Outputs, *, grow: str | None, time_limit_s: float | None) -> int:
-    """Find the largest search of the shape of an instance; print and write it, and return the exit code."""
     from optplan.formulations.rubberband.study.largest import Growing, find_largest
     from optplan.reporting.rubberband.words import require_search
     from optplan.solving import solve

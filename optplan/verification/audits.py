@@ -122,7 +122,6 @@ def _audited(audit: Audit, trace: JobTrace | None) -> JobTrace | None:
 
 
 def _check_jobs(found: Checks, audit: Audit, trace: JobTrace) -> None:
-    """Compare counts, sizes and what was had with the jobs themselves."""
     known = np.ones(len(trace), dtype=bool)
     if audit.as_logged:
         known[:] = False

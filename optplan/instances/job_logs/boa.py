@@ -260,7 +260,6 @@ def _tell_source(
     max_width: int,
     left_out: LeftOut,
 ) -> dict[str, str]:
-    """Say where every figure comes from, and what is assumed."""
     hours = (span[1] - span[0]) / SECONDS_PER_HOUR
     ends = "as given" if terms.until_s is not None else "to a mean gap after the last submission"
     source = {

@@ -170,7 +170,6 @@ def build_audit_page(instance: BoaInstance, audit: Audit) -> Page:
 
 
 def _draw(instance: BoaInstance, audit: Audit) -> Figure:
-    """Draw the least mean by GPU-hours, and what was had."""
     figure = new_figure(height=360, top=36)
     sizes = {name: Sizes(own.sizes, own.weights) for name, own in audit.classes.items()}
     kinds = sorted({each.pauses for each in audit.bounds}, reverse=True)

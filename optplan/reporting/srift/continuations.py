@@ -216,7 +216,6 @@ def _describe(segment: TimelineSegment, name: str) -> str:
 
 
 def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
-    """Draw how many iterations are done over time."""
     points = [
         (seconds / scale.seconds, done, f"{format_duration(seconds)}: {done:,} iterations done")
         for s in timeline.segments

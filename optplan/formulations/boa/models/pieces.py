@@ -295,7 +295,6 @@ def _join(parts: list[tuple[FloatArray, ...]], num_columns: int) -> list[FloatAr
 
 
 def _with_type(columns: tuple[FloatArray, ...], which: int) -> tuple[FloatArray, ...]:
-    """Insert the GPU type after the row."""
     return (columns[0], np.full(columns[0].size, float(which)), *columns[1:])
 
 

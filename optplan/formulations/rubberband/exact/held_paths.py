@@ -180,7 +180,6 @@ class _Halving:
             self.lower_s = self.upper_s
 
     def _take(self, paths: list[IntArray]) -> None:
-        """Make paths the best plan, which keeps the budget."""
         time_s = max(
             float(chain.graph.follow(path[None]).used[0]) for chain, path in zip(self.chains, paths, strict=True)
         )
@@ -225,7 +224,6 @@ def solve_chain(
 def _answer(
     instance: RubberBandInstance, chains: tuple[Chain, ...], found: list[HeldSolution], request: SolveRequest
 ) -> Answer[RubberBandSolution]:
-    """Add the brackets up: their values, bounds and prices."""
     paths = [one.options for one in found if one.options is not None]
     complete = len(paths) == len(found)
     value, bound = sum(one.value for one in found), sum(one.bound for one in found)

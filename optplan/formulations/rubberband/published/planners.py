@@ -259,7 +259,6 @@ def _answer(
     list_chains: Callable[[RubberBandInstance], list[Chain]],
     what: str,
 ) -> Answer[RubberBandSolution]:
-    """Judge all plans of a family and answer with the best."""
     candidates = [[judge_chain(alone, chain) for chain in list_chains(alone)] for alone in isolate_brackets(instance)]
     chosen = choose_chains(instance, candidates)
     if chosen is None:

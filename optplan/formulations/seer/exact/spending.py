@@ -35,7 +35,13 @@ from optplan.formulations.seer.exact.answers import (
     infeasible_answer,
     training_of,
 )
-from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, choose_rows_on_nodes, list_rows
+from optplan.formulations.seer.exact.rows import (
+    BracketRows,
+    SpendProblem,
+    choose_rows_on_nodes,
+    count_needed,
+    list_rows,
+)
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -204,13 +210,11 @@ def _fill(labels: _Labels, narrowest: BracketRows, room: _Room) -> _Labels:
 
 def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
     """Leave out the rows that no best choice has, by the argument of the module's docstring."""
-    gpus = [each.gpus for each in problem.brackets]
-    if not instance.whole_gpus or instance.eta != round(instance.eta) or len(gpus) == 1:
+    if not instance.whole_gpus:
         return problem
-    period, least = round(instance.eta) ** (problem.rounds - 1), round(gpus[0])
-    most = [least // math.gcd(least, round(each)) * period for each in gpus[1:]]
-    cut = [each.take(slice(number)) for each, number in zip(problem.brackets[1:], most, strict=True)]
-    return replace(problem, brackets=(problem.brackets[0], *cut))
+    first, *wider = problem.brackets
+    cut = (each.take(slice(count_needed(each, first, instance.eta, problem.rounds))) for each in wider)
+    return replace(problem, brackets=(first, *cut))
 
 
 def _extend(labels: _Labels, rows: BracketRows, room: _Room, tie: float) -> tuple[_Labels, bool]:
