@@ -97,10 +97,11 @@ def build_log_instance(
     left_out = left_out if left_out is not None else LeftOut()
     types = [terms.gpu_type] if terms.gpu_type else list_types(classes)
     since_s, until_s = _find_span(classes, terms)
-    _check_names(terms.epochs, classes, "--epochs")
-    _check_names(speedups.assumed, classes, "--assume")
-    _check_names(speedups.cards, classes, "--card")
-    _check_names(speedups.fit_runs, classes, "--fit-runs")
+    asked: dict[str, Mapping[str, object]] = {"--epochs": terms.epochs, "--assume": speedups.assumed}
+    asked |= {"--card": speedups.cards, "--fit-runs": speedups.fit_runs}
+    for option, name in ((option, name) for option, given in asked.items() for name in given):
+        if name and name not in classes:
+            raise DataError(option, f"there is no class {name!r}", nearest_name_hint(name, classes))
     for name in speedups.cards.keys() & speedups.assumed.keys():
         raise DataError("--assume, --card", f"class {name!r} is given both", "leave one of them away")
     widest = max(int(jobs.gpus.max()) for jobs in classes.values())
@@ -174,12 +175,6 @@ def _find_span(classes: Classes, terms: LogTerms) -> tuple[float, float]:
         problem = "covers no time: all jobs were submitted at once"
         raise DataError("span", problem, "say over which time they came, by --since and --until")
     return since_s, until_s
-
-
-def _check_names(given: Mapping[str, object], classes: Mapping[str, object], option: str) -> None:
-    for name in given:
-        if name and name not in classes:
-            raise DataError(option, f"there is no class {name!r}", nearest_name_hint(name, classes))
 
 
 def _estimate(

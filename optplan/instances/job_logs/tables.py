@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.instances.csv_tables import is_parquet, open_rows
+from optplan.instances.csv_tables import is_parquet, read_blocks
 from optplan.instances.job_logs.columns import (
     IntColumn,
     Jobs,
@@ -69,8 +69,8 @@ def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftO
 
 def _find_delimiter(path: Path) -> str:
     """Return what most often stands in the first line among what may stand between two fields."""
-    with open_rows(path, delimiter=_NOWHERE, quoted=False) as lines:
-        first = "".join(next((line for line in lines if line), []))
+    blocks = read_blocks(path, delimiter=_NOWHERE, quoted=False)
+    first = next((rows[0][0] for _, rows in blocks if rows), "")
     return max(_DELIMITERS, key=first.count)
 
 
