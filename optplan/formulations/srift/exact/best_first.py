@@ -234,11 +234,9 @@ def _certify(
     space: FleetSpace, bound: float, request: SolveRequest
 ) -> tuple[tuple[TreeCertificate, ...], tuple[str, ...]]:
     """Return the certificate of a bound, or a warning where there can be none."""
-    if not request.certify:
-        return (), ()
-    certificate = write_tree(space, bound, request.stopwatch)
+    certificate = write_tree(space, bound, request.stopwatch) if request.certify else None
     if certificate is None:
-        return (), (say_uncertified(request),)
+        return (), (say_uncertified(request),) if request.certify else ()
     return (certificate,), ()
 
 
