@@ -150,14 +150,10 @@ def _name_resource(instance: RubberBandInstance) -> str:
 def describe_resource(instance: RubberBandInstance) -> Resource:
     """Describe the machines that are rented."""
     cloud = instance.cloud
-    return Resource(
+    return Resource.of(
+        cloud,
         gpu_type=_name_resource(instance),
         gpus_per_node=cloud.gpus_per_instance,
-        instance_type=cloud.instance_type,
-        region=cloud.region,
-        price_usd_per_hour=cloud.price_usd_per_hour,
-        price_source=cloud.price_source,
-        price_date=cloud.price_date,
         billing=Billing.NODES if cloud.is_per_instance else Billing.GPUS,
         minimum_charge_s=cloud.minimum_charge_s if cloud.is_per_instance else 0.0,
         start_usd=cloud.data_usd_per_instance,

@@ -138,18 +138,8 @@ SEMANTICS = Semantics(
 
 def _describe(instance: SriftInstance, name: str) -> Resource:
     vm = instance.types[name]
-    return Resource(
-        gpu_type=vm.gpu,
-        gpus_per_node=vm.gpus,
-        instance_type=vm.instance_type,
-        region=vm.region,
-        price_usd_per_hour=vm.price_usd_per_hour,
-        price_source=vm.price_source,
-        price_date=vm.price_date,
-        launch_s=instance.launch_s,
-        launch_billed=instance.launch_billed,
-        spot=vm.spot,
-    )
+    launch = {"launch_s": instance.launch_s, "launch_billed": instance.launch_billed}
+    return Resource.of(vm, gpu_type=vm.gpu, gpus_per_node=vm.gpus, spot=vm.spot, **launch)
 
 
 def _number_ranks(instance: SriftInstance, groups: tuple[VmGroup, ...], cost_usd: float) -> tuple[PlannedVms, ...]:

@@ -68,14 +68,10 @@ def build_plan(
         objective=judged.objective,
         limits=limit_time_and_money(instance.limits, Binding.HARD),
         resources={
-            solution.type: Resource(
+            solution.type: Resource.of(
+                vm,
                 gpu_type=vm.gpu or solution.type,
                 gpus_per_node=vm.gpus,
-                instance_type=vm.instance_type,
-                region=vm.region,
-                price_usd_per_hour=vm.price_usd_per_hour,
-                price_source=vm.price_source,
-                price_date=vm.price_date,
                 launch_s=instance.launch_s,
                 launch_billed=instance.launch_billed,
                 spot=vm.spot,

@@ -317,6 +317,11 @@ class _Spread(FrozenModel):
     def deviation_s(self, mean_s: float) -> float:
         return self.sd_s if self.sd_s is not None else (self.sd_fraction or 0.0) * mean_s
 
+    def around(self, mean_s: float) -> Distribution:
+        """Return the distribution of a time with that mean."""
+        makes = NormalDistribution if self.form == "normal" else LogNormalDistribution
+        return makes(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
+
 
 class NormalNoise(_Spread):
     """Normally distributed around the mean; times below zero count as zero.
@@ -331,19 +336,11 @@ class NormalNoise(_Spread):
 
     form: Literal["normal"] = "normal"
 
-    def around(self, mean_s: float) -> Distribution:
-        """Return the distribution of a time with that mean."""
-        return NormalDistribution(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
-
 
 class LogNormalNoise(_Spread):
     """Log-normally distributed with the given mean; parameters as of :class:`NormalNoise`."""
 
     form: Literal["log-normal"] = "log-normal"
-
-    def around(self, mean_s: float) -> Distribution:
-        """Return the distribution of a time with that mean."""
-        return LogNormalDistribution(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
 
 
 class EmpiricalNoise(FrozenModel):
