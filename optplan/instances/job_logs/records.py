@@ -121,6 +121,11 @@ class Row(NamedTuple):
     where: int  #: Line or position in the file.
     completed: bool = True  #: Ran to its end without a break; others say nothing of how fast they were.
 
+    @property
+    def wait_s(self) -> float | None:
+        """From the submission to the start, where both are known."""
+        return None if self.start_s is None or self.submit_s is None else max(self.start_s - self.submit_s, 0.0)
+
 
 class LeftOut:
     """What is left out of a log, by reason: how often, where first (line, or item of a list), what was wrong there."""
