@@ -28,7 +28,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import warn_few_jobs
-from optplan.instances.csv_tables import open_rows, parse_number, parse_whole
+from optplan.instances.csv_tables import parse_number, parse_whole, read_blocks
 from optplan.instances.plain_data import read_data
 from optplan.lab.traces.sia_workloads import choose_span, list_gpus
 from optplan.speedup import TableSpeedup
@@ -99,10 +99,9 @@ def read_trace(path: Path | str) -> tuple[GavelJob, ...]:
     """Read a trace: tab-separated rows without a header, of 7 fields (simulations) or 10 (physical clusters)."""
     path = Path(path)
     jobs: list[GavelJob] = []
-    with open_rows(path, delimiter="\t", quoted=False) as rows:
-        for row in rows:
-            if row:
-                jobs.append(_parse_job(path, rows.line_num, row, latest_s=jobs[-1].arrival_s if jobs else 0.0))
+    for lines, rows in read_blocks(path, delimiter="\t", quoted=False):
+        for line, row in zip(lines, rows, strict=True):
+            jobs.append(_parse_job(path, line, row, latest_s=jobs[-1].arrival_s if jobs else 0.0))
     if not jobs:
         raise DataError(str(path), "the file holds no job", "give a trace with one row per job")
     return tuple(jobs)

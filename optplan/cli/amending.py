@@ -173,7 +173,6 @@ def amend_and_say(instance: Instance, changes: dict[str, Any]) -> tuple[Instance
 
 
 def _change_fields(instance: Instance, option: str, value: object) -> dict[str, object]:
-    """Return the fields that an option changes, with their values."""
     field = _find_field(instance, option)
     if field:
         return {field: f"{value!r}s" if field.endswith("_min") else value}  # a duration in another unit than seconds

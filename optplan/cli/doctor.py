@@ -98,7 +98,6 @@ def _try_solver(name: str, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_packages() -> list[dict[str, Any]]:
-    """List what optplan uses, by what it is needed for."""
     try:
         needed = distribution("optplan").requires or []
     except PackageNotFoundError:

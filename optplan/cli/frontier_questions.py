@@ -57,7 +57,6 @@ def show_pareto(
 
 
 def _list_cells(found: ParetoFrontier) -> tuple[list[str], Sequence[Sequence[object]]]:
-    """List the columns of a table of all plans, and its rows."""
     measures = sorted({name for point in found.points for name in point.measures})
     heading = [f"{found.limit_name}_{found.limit_unit}", f"objective_{found.objective_unit}", "bound", "low", "high"]
     rows = [
@@ -99,7 +98,6 @@ def answer_questions(
 
 
 def _count_alike(instance: BoaInstance, line: Frontier) -> tuple[BoaInstance, Frontier]:
-    """Return the problem in which all jobs count alike, and its frontier."""
     from optplan.solving import frontier
 
     if len({job_class.weight for job_class in instance.classes.values()}) == 1:
@@ -197,8 +195,6 @@ def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
 
 
 def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
-    """Write the files that were asked for."""
-
     def write_charts(_: Path) -> str:
         from optplan.reporting.reports import build_figures
         from optplan.reporting.srift.scaling_views import list_charts

@@ -214,7 +214,6 @@ def _amend_all(
 def _view(
     label: str, instance: BoaInstance, questions: dict[str, Any], most: int, time_limit_s: float | None, *, alone: bool
 ) -> FrontierCurve:
-    """Build the frontier of an instance and answer the questions about it."""
     from optplan.reporting.boa.figures import FrontierCurve
     from optplan.reporting.pareto import thin
     from optplan.solving import frontier as build_frontier
@@ -268,7 +267,6 @@ def _sweep(view: FrontierCurve, solver: str, time_limit_s: float | None, *, as_j
 
 
 def _write_records(views: Sequence[FrontierCurve]) -> dict[str, Any] | list[Any]:
-    """Write frontiers as plain data: one, or a list of several."""
     records = [_write_record(view) for view in views]
     return records[0] if len(records) == 1 else records
 

@@ -351,7 +351,6 @@ def _collecting_nothing() -> Iterator[None]:
 
 
 def _find_classes(jobs: Jobs, pattern: str | None, column: str | None, left_out: LeftOut) -> tuple[Classes, str]:
-    """Return the classes, and how they were found in words."""
     from optplan.instances.job_logs.naming import class_by_label, class_by_pattern, suggest_classes
 
     if pattern is not None:
@@ -374,7 +373,6 @@ def _confirm(classes: Classes) -> None:
 
 
 def _tell_reading(log: Path, reading: LogReading, rules: dict[str, Rule]) -> dict[str, str]:
-    """Say which log was read, and how."""
     from optplan.instances.job_logs.records import Rule
 
     source = {"log": f"{log.name}, {reading.form}", "time zone": f"{reading.timezone} where the log says none"}

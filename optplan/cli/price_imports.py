@@ -135,7 +135,6 @@ def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> 
 
 
 def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
-    """Return what an instance has a price for, by name, and what that is called."""
     from optplan.formulations.boa.data.instance import BoaInstance
 
     return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")

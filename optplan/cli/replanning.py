@@ -15,7 +15,7 @@ from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result
-    from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+    from optplan.formulations.srift.data.instance import SriftSolution
     from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding
     from optplan.formulations.srift.study.timelines import Timeline
     from optplan.reporting.pages import Page
@@ -26,11 +26,15 @@ _INFEASIBLE, _UNKNOWN = 3, 4
 
 def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any]) -> int:
     """Plan the rest of a run whose VMs were lost (Srift, 4.5); print and write it, and return the exit code."""
+    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.formulations.srift.study.replanning import continue_run
     from optplan.formulations.srift.study.timelines import build_timeline
+    from optplan.reporting.presenters import require_kind
     from optplan.reporting.srift.words import require_fleet
 
-    instance, state = _require_run(whole), _read_state(state_path)
+    why = "whose plans are not made anew in the middle of a run; that of srift is"
+    require_run = require_kind(SriftInstance, f"INSTANCE: {{name!r}} is of formulation {{formulation!r}}, {why}")
+    instance, state = require_run(whole), _read_state(state_path)
 
     def solve_remainder(rest: SriftInstance) -> Result[SriftSolution]:
         from optplan.solving import solve
@@ -53,16 +57,6 @@ def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: di
     if continuation.infeasibility is not None:
         return outputs.exit_code(signals.exit_code or _INFEASIBLE)
     return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
-
-
-def _require_run(instance: Instance) -> SriftInstance:
-    from optplan.formulations.srift.data.instance import SriftInstance
-
-    if not isinstance(instance, SriftInstance):
-        formulation = getattr(instance, "formulation", "")
-        message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, whose plans are not made anew"
-        raise UsageError(f"{message} in the middle of a run; that of srift is")
-    return instance
 
 
 def _read_state(path: Path) -> FleetStanding:

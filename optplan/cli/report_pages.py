@@ -108,7 +108,6 @@ def _build_pages(folders: Sequence[Path]) -> Page:
 def _serve(
     instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]], check: str, outputs: Outputs
 ) -> int:
-    """Serve the page of a result until Ctrl-C."""
     from optplan.contracts.parts import load
     from optplan.reporting.reports import prepare_report
 

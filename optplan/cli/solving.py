@@ -10,11 +10,10 @@ import click
 
 from optplan.cli.amending import amend_and_say, amendments_but, problem_option, say_check
 from optplan.cli.commands import command, refuse_but
-from optplan.cli.console import Progress, note, print_answer, print_json, warn
+from optplan.cli.console import Progress, Shown, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
-from optplan.cli.largest import LARGEST, solve_largest
 from optplan.cli.options import FILE, GAP, INSTANCE, TIME, known_name, list_problems, list_solver_choices, option
 from optplan.cli.outputs import Outputs
 from optplan.cli.replanning import solve_rest
@@ -22,7 +21,12 @@ from optplan.errors import OptplanError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Solution
+    from optplan.formulations.rubberband.study.largest import LargestSearch
 
+#: What ``--problem`` calls the largest search.
+LARGEST = "largest"
+#: Seconds for each size that is looked at there, unless said.
+_SIZE_LIMIT_S = 10.0
 #: Exit codes of answers without a plan, by status.
 _EXIT_CODES = {"infeasible": 3, "unknown": 4}
 #: From which time on it is worth a word that the kernel is not compiled.
@@ -135,7 +139,7 @@ def solve(
     if problem == LARGEST:
         refuse_but(*_OF_LARGEST, *changes, why=f"has no meaning with --problem {LARGEST}")
         instance, _ = amend_and_say(read_instance(instance_name), changes)
-        return solve_largest(instance, outputs, grow=grow, time_limit_s=time_limit)
+        return _solve_largest(instance, outputs, grow=grow, time_limit_s=time_limit)
     changes["problem"] = problem
     if state is not None:
         refuse_but(*_OF_REST, *changes, why="has no meaning with --state")
@@ -176,8 +180,35 @@ def solve(
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 
 
+def _solve_largest(instance: Instance, outputs: Outputs, *, grow: str | None, time_limit_s: float | None) -> int:
+    from optplan.formulations.rubberband.study.largest import Growing, find_largest
+    from optplan.reporting.rubberband.words import require_search
+    from optplan.solving import solve
+
+    search = require_search(instance)
+    with Progress("sizes"):
+        found = find_largest(search, Growing(grow or "trials"), solve, time_limit_s=time_limit_s or _SIZE_LIMIT_S)
+    outputs.answer(found.to_json_data(), lambda: _show_largest(found))
+    outputs.save_json(found.to_json_data())
+    if found.instance is None:
+        return outputs.exit_code(_EXIT_CODES["infeasible"])
+    outputs.save_json(found.instance, "--new-instance")
+    return outputs.exit_code(0 if found.is_proven else _EXIT_CODES["unknown"])
+
+
+def _show_largest(found: LargestSearch) -> list[Shown]:
+    """Say how large the search is, why it is not larger, and what its plan is."""
+    from optplan.reporting.rubberband.presenter import PRESENTER
+    from optplan.reporting.rubberband.words import say_largest
+    from optplan.reporting.tables import plain_text
+
+    parts: list[Shown] = [plain_text(say_largest(found), "bold")]
+    if found.instance is not None and found.result is not None:
+        parts += ["", *PRESENTER.present_result(found.instance, found.result)]
+    return parts
+
+
 def _require_part(instance: Instance, option: str, part: str) -> None:
-    """Refuse an option where the formulation has not what it asks for."""
     from optplan.formulations import formulation_of
 
     try:

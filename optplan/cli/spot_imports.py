@@ -108,12 +108,10 @@ def _fill(
     from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
     from optplan.instances.files import read_instance
     from optplan.instances.spot_traces import set_interruptions
+    from optplan.reporting.presenters import require_kind
 
-    instance = read_instance(into)
-    if not isinstance(instance, SriftInstance):
-        formulation = getattr(instance, "formulation", "")
-        message = f"--into: {instance.name!r} is of formulation {formulation!r}; an instance of srift has types of VM"
-        raise UsageError(message)
+    refused = "--into: {name!r} is of formulation {formulation!r}; an instance of srift has types of VM"
+    instance = require_kind(SriftInstance, refused)(read_instance(into))
     terms = instance.interruptions
     if checkpoint_every_s is not None:
         until_replaced_s = restart_s if restart_s is not None else estimate.replacement_s

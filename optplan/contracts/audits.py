@@ -121,7 +121,6 @@ class Audit(FrozenModel):
         return {} if self.nearest is None else self._split(self.nearest)
 
     def _split(self, bound: AuditBound) -> dict[str, Gap]:
-        """Split what the mean is above a bound by class."""
         gaps = {}
         for name, own in self.classes.items() if self.as_logged else ():
             share = own.jobs / self.num_jobs

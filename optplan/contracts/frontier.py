@@ -89,7 +89,6 @@ class _Remake:
 
 
 def _revive(known: dict[str, Any]) -> Frontier:
-    """Make a frontier of what was pickled of it."""
     remake = _Remake(*known["origin"])
     return Frontier(**known, at=remake.at, budget_for=remake.budget_for, solution_at=remake.solution_at)
 

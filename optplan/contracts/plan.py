@@ -8,7 +8,7 @@ can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from optplan.contracts.conditions import Arrived, Entry, EpochsDone, Exit, waits_for
 from optplan.contracts.faces import Shown
 from optplan.contracts.resources import Price, Resource
+from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import DataError, nearest_name_hint
 from optplan.schema import ByName, Count, FrozenModel
 
@@ -126,6 +127,17 @@ class Limit(FrozenModel):
     unit: _Name
     binding: Binding  #: How strictly it holds.
     probability: Annotated[float, Field(gt=0, lt=1)] | None = None  #: With which it is kept, where one was asked for.
+
+
+def limit_time_and_money(
+    limits: Mapping[str, float], binding: Binding, probability: float | None = None
+) -> dict[str, Limit]:
+    """Write a deadline in seconds and a budget in US dollars, those that there are, as a plan's limits."""
+    units = {DEADLINE: "s", BUDGET: "usd"}
+    return {
+        name: Limit(amount=amount, unit=units[name], binding=binding, probability=probability)
+        for name, amount in limits.items()
+    }
 
 
 class Semantics(FrozenModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -53,3 +53,9 @@ class Resource(FrozenModel):
     launch_sd_s: _Amount = 0.0
     launch_billed: bool = True  #: Whether the launch is paid.
     spot: bool = False  #: Whether the provider may take the node back.
+
+    @classmethod
+    def of(cls, rented: Any, **more: Any) -> Self:  # noqa: ANN401 - a record of VMs, and the fields that differ
+        """Describe VMs by a record that has the fields for what they are called and cost."""
+        alike = ("instance_type", "region", "price_usd_per_hour", "price_source", "price_date")
+        return cls(**{name: getattr(rented, name) for name in alike}, **more)

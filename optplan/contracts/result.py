@@ -177,7 +177,6 @@ class Result(Shown, FrozenModel, Generic[SolutionT_co]):
 
 
 def _blank(generic: type[Result[Any]], arguments: tuple[Any, ...]) -> Result[Any]:
-    """Make the record that unpickling fills."""
     specialised: Any = generic.__class_getitem__(arguments) if arguments else generic
     blank: Result[Any] = specialised.__new__(specialised)
     return blank

@@ -21,11 +21,15 @@ from optplan.errors import DataError, DataWarning, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, read_header, read_rows
 
 #: What stands for each figure in the first line of each kind of list; the first that is there counts.
-_INSTANCE_TYPE = ("InstanceType", "instance")
-_GPU = ("AcceleratorName", "GpuName")
-_GPUS = ("AcceleratorCount", "GpuCount", "GPU")
-_PRICE = ("Price", "PricePerHour", "price")
-_SPOT, _REGION, _ZONE = ("SpotPrice",), ("Region",), ("AvailabilityZone",)
+_COLUMNS = {
+    "instance_type": ("InstanceType", "instance"),
+    "gpu": ("AcceleratorName", "GpuName"),
+    "gpus": ("AcceleratorCount", "GpuCount", "GPU"),
+    "price": ("Price", "PricePerHour", "price"),
+    "spot": ("SpotPrice",),
+    "region": ("Region",),
+    "zone": ("AvailabilityZone",),
+}
 
 #: Who publishes a list, by the first word of its file's name.
 _PROVIDERS = {
@@ -244,25 +248,16 @@ def _read_offers(path: Path) -> Iterator[Offer]:
     """Read the rows of a list, hosts without GPUs included."""
     delimiter = ";" if ";" in read_header(path)[0] else ","
     header = read_header(path, delimiter=delimiter)
-    fields = {
-        "instance_type": _INSTANCE_TYPE,
-        "gpu": _GPU,
-        "gpus": _GPUS,
-        "price": _PRICE,
-        "spot": _SPOT,
-        "region": _REGION,
-        "zone": _ZONE,
-    }
-    column = {field: next((name for name in names if name in header), None) for field, names in fields.items()}
+    column = {field: next((name for name in names if name in header), None) for field, names in _COLUMNS.items()}
     for field in ("instance_type", "gpus", "price"):
         if column[field] is None:
-            problem = f"no column {' or '.join(fields[field])}; found {', '.join(header)}"
+            problem = f"no column {' or '.join(_COLUMNS[field])}; found {', '.join(header)}"
             raise DataError(str(path), problem, "a list in the format of SkyPilot's catalogs is needed")
     there = {field: name for field, name in column.items() if name is not None}
     # Azure's last column, Generation, holds "V1,V2" without quotes.
     rows = read_rows(path, list(there.values()), delimiter=delimiter, open_end=header[-1] == "Generation")
     for line, values in rows:
-        row = dict.fromkeys(fields, "") | dict(zip(there, values, strict=True))
+        row = dict.fromkeys(_COLUMNS, "") | dict(zip(there, values, strict=True))
         gpus = parse_number(path, line, str(column["gpus"]), row["gpus"] or "0")
         if gpus == 0 and not (row["instance_type"] and _gpus_of_host(row["instance_type"])):
             continue

@@ -156,7 +156,6 @@ def restore_changes(instance: InstanceT, result: Result[Solution]) -> InstanceT:
 
 
 def _change_data(instance: Instance, changes: Sequence[Change], what: str) -> dict[str, Any]:
-    """Return the instance's plain data with the changes, not validated."""
     data = instance.to_json_data()
     for change in changes:
         try:
@@ -173,7 +172,6 @@ def _change_data(instance: Instance, changes: Sequence[Change], what: str) -> di
 
 
 def _find_culprit(instance: Instance, changes: Sequence[Change], what: str, error: DataError) -> Change:
-    """Return the first change after which the error is there."""
     for count in range(1, len(changes)):
         with warnings.catch_warnings(action="ignore"):  # they were said when the whole was validated
             try:

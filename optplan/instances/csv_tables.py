@@ -29,7 +29,7 @@ _LONGEST_REASON = 200
 
 def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
     """Return the names of the columns."""
-    with open_rows(path, delimiter=delimiter) as rows:
+    with _open_rows(path, delimiter) as rows:
         return _read_first(path, rows, "the columns")
 
 
@@ -91,7 +91,7 @@ def read_blocks(path: Path, *, delimiter: str, quoted: bool = True) -> Iterator[
         yield from _read_parquet(path)
         return
     if quoted:
-        with open_rows(path, delimiter=delimiter) as rows:
+        with _open_rows(path, delimiter) as rows:
             while block := [(rows.line_num, row) for row in islice(rows, _ROWS_AT_ONCE)]:
                 yield [line for line, row in block if row], [row for _, row in block if row]
         return
@@ -111,15 +111,10 @@ def read_blocks(path: Path, *, delimiter: str, quoted: bool = True) -> Iterator[
 
 
 @contextmanager
-def open_rows(path: Path, *, delimiter: str = ",", quoted: bool = True) -> Iterator[Reader]:
-    """Open a table for reading, the first line like any other; without ``quoted``, quotes are part of a field."""
+def _open_rows(path: Path, delimiter: str) -> Iterator[Reader]:
+    """Open a table for reading, the first line like any other."""
     with _open_table(path, newline="") as file:
-        rows = csv.reader(
-            _read_lines(path, file),
-            strict=True,
-            delimiter=delimiter,
-            quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-        )
+        rows = csv.reader(_read_lines(path, file), strict=True, delimiter=delimiter)
         try:
             yield rows
         except csv.Error as error:
@@ -158,7 +153,6 @@ def _check_size(path: Path, longest: int, left: int) -> None:
 
 
 def _read_first(path: Path, rows: Iterator[list[str]], needed: str) -> list[str]:
-    """Return the names in the first line that is not empty."""
     header = next((row for row in rows if row), None)
     if header is None:
         raise DataError(str(path), "the file is empty", f"its first line must name {needed}")

@@ -29,6 +29,8 @@ from optplan.units import SECONDS_PER_HOUR
 _NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "completed", "size_gpu_hours")
 #: The largest of these: seconds until the year 5138.
 _LARGEST = 1e11
+#: Fields of a trace that have an entry for each job.
+_OF_EACH = ("class_index", "arrive_s", "size", "ids", "gpus", "run_s", "wait_s")
 #: What stands for whether a run was completed.
 _TRUTHS = {"true": 1.0, "false": 0.0}
 #: Most jobs that are drawn.
@@ -59,9 +61,8 @@ class JobTrace:
 
     def __post_init__(self) -> None:
         """Refuse columns of which one does not fit the others."""
-        columns = ("class_index", "arrive_s", "size", "ids", "gpus", "run_s", "wait_s")
-        if len({getattr(self, name).size for name in columns}) != 1:
-            counts = ", ".join(f"{name} {getattr(self, name).size}" for name in columns)
+        if len({getattr(self, name).size for name in _OF_EACH}) != 1:
+            counts = ", ".join(f"{name} {getattr(self, name).size}" for name in _OF_EACH)
             raise DataError("jobs", f"the columns are of different length: {counts}", "give each job one of each")
         if not self.ids.size:
             raise DataError("jobs", f"the trace {self.name!r} has no job", "give at least one")
@@ -89,9 +90,8 @@ class JobTrace:
 
     def take(self, which: IntArray) -> JobTrace:
         """Return some jobs (n,), in their order, as a trace of the same span."""
-        columns = ("class_index", "arrive_s", "size", "ids", "gpus", "run_s", "wait_s")
         completed = None if self.completed is None else self.completed[which]
-        return replace(self, completed=completed, **{name: getattr(self, name)[which] for name in columns})
+        return replace(self, completed=completed, **{name: getattr(self, name)[which] for name in _OF_EACH})
 
     def tell_had(self, which: IntArray) -> dict[str, float]:
         """Return what a log's cluster gave some jobs (n,): the mean completion time and wait, and all GPU-hours."""

@@ -235,7 +235,6 @@ def _relate(
     gpu: str,
     width: int,
 ) -> CardSpeedup:
-    """Make tables of steps, relative to that on one type at one width."""
     known = {step.gpus: step.seconds for step in steps.get(gpu, ())}
     if width not in known:
         problem = f"there is no step on {width} GPUs of {show_value(gpu)}"

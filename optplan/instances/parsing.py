@@ -99,7 +99,6 @@ def _require_sizes(fields: dict[str, Any], path: str) -> None:
 
 
 def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
-    """Return a file's fields and the formulation that they name."""
     if not isinstance(data, dict):
         raise DataError(path, f"holds {name_kind(data)}, not {what}", "an object with named fields is needed")
     _require_kind(data, path, what)

@@ -97,7 +97,6 @@ def _read(path: Path) -> list[_Row]:
 
 
 def _name_prices(rows: list[_Row], prices: Mapping[str | None, float | str]) -> dict[str, float | str]:
-    """Return the given prices by type."""
     names = list(dict.fromkeys(row["type"] for _, row in rows))
     if None in prices and len(names) > 1:
         raise UsageError(f"--price: there are several types; say of which one, as in {names[0]}=0.5usd/hour")
@@ -109,7 +108,6 @@ def _name_prices(rows: list[_Row], prices: Mapping[str | None, float | str]) -> 
 
 
 def _look_up(price: float | str) -> dict[str, Any]:
-    """Return what a price says of a VM."""
     if not isinstance(price, str):
         return {"price_usd_per_hour": price, "price_source": "given by the user"}
     found, spot = find_price(price)

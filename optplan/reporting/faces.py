@@ -51,7 +51,7 @@ class Face(NamedTuple):
     """What is shown of a record."""
 
     shown: Sequence[Shown]
-    picture: Callable[[], Figure]
+    draw: Callable[[], Figure]  #: Draws the picture.
     name: str  #: What it is called.
     last: int = 0  #: Lines at the end that are kept where there are too many.
 
@@ -68,10 +68,6 @@ class Face(NamedTuple):
             first = _MOST_LINES - 1 - self.last
             lines = [*lines[:first], f"… {more} more lines", *lines[len(lines) - self.last :]]
         return "\n".join(lines)
-
-    def draw(self) -> Figure:
-        """Draw the picture."""
-        return self.picture()
 
     def write_html(self) -> str:
         """Write the lines, and below them the picture on a page of its own, where that can be drawn."""

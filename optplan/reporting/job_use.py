@@ -176,11 +176,9 @@ class _Time(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Whether it is known when the time started."""
         return self.began_s >= _DATED_S
 
     def describe(self) -> dict[str, Any]:
-        """Describe the axis."""
         unit = "UTC" if self.is_dated else f"time since the start ({time_scale(float(self.edges_s[-1])).unit})"
         words = f"{unit}, averages of {format_duration(float(self.edges_s[1] - self.edges_s[0]))}"
         return {"title_text": words} | ({"type": "date"} if self.is_dated else {})

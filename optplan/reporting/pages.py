@@ -158,7 +158,6 @@ def build_parts(page: Page, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _place_charts(sections: Sequence[Section]) -> dict[str, list[tuple[str, str, Figure]]]:
-    """Return the charts of each section, with their places and labels."""
     charts: dict[str, list[tuple[str, str, Figure]]] = {}
     for section in sections:
         drawn = [figure for block in section.blocks if isinstance(block, Charts) for figure in block.figures]

@@ -109,10 +109,8 @@ def draw_pareto(
         add_points(figure, escape_text(result.solver), [mark], mode="markers", marker=marker)
     if limit is not None:
         figure.add_vline(x=limit / across.seconds, line={"color": style.GREY, "dash": "dot", "width": 1})
-    figure.update_xaxes(title_text=title_axis(frontier.limit_name, across.unit))
-    figure.update_yaxes(title_text=title_axis(words.name_objective(instance), up.unit))
-    figure.update_layout(showlegend=True, legend=style.LEGEND_ABOVE)
-    return figure
+    names = title_axis(frontier.limit_name, across.unit), title_axis(words.name_objective(instance), up.unit)
+    return style.finish(figure, *names)
 
 
 def tell_frontier(

@@ -93,11 +93,12 @@ def plan_words_of(instance: Instance) -> PlanWords:
 
 
 def require_kind(kind: type[_Kind], problem: str) -> Callable[[object], _Kind]:
-    """Make what returns an instance or a solution of a formulation's own type, and refuses others as a ``{name!r}``."""
+    """Make what returns instances or solutions of a type, and refuses others, a ``{name!r}`` of ``{formulation!r}``."""
 
     def require(given: object) -> _Kind:
         if not isinstance(given, kind):
-            raise UsageError(problem.format(name=getattr(given, "name", "")))
+            asked = {field: getattr(given, field, "") for field in ("name", "formulation")}
+            raise UsageError(problem.format(**asked))
         return given
 
     return require

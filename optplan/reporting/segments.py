@@ -13,7 +13,6 @@ from optplan.reporting.style import (
     FONT_SIZE,
     GREY,
     INK,
-    LEGEND_ABOVE,
     ORANGE,
     Block,
     Figure,
@@ -21,7 +20,9 @@ from optplan.reporting.style import (
     color_types,
     escape_text,
     fade,
+    finish,
     new_figure,
+    place_names,
     shorten_name,
     time_scale,
 )
@@ -149,13 +150,5 @@ def _describe_cell(first: int, last: int, segment: Segment) -> str:
 
 
 def _name_rows(figure: Figure, names: Sequence[str]) -> Figure:
-    figure.update_layout(barmode="overlay", showlegend=True, legend=LEGEND_ABOVE)
-    figure.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(names))),
-        ticktext=[shorten_name(name) for name in names],
-        range=[len(names) - 0.5, -0.5],
-        showgrid=False,
-        tickfont={"size": FONT_SIZE - 1},
-    )
-    return figure
+    rows = place_names(dict(enumerate(map(shorten_name, names))), len(names) - 0.5, -0.5)
+    return finish(figure, {}, rows | {"tickfont": {"size": FONT_SIZE - 1}}, barmode="overlay")

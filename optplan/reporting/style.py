@@ -130,6 +130,21 @@ def add_blocks(
     )
 
 
+def finish(
+    figure: Figure, across: str | Mapping[str, Any], up: str | Mapping[str, Any], *, names: bool = True, **more: object
+) -> Figure:
+    """Name both axes, of which more may be set, and the traces above, if wanted; ``more`` is of the layout."""
+    for update, axis in ((figure.update_xaxes, across), (figure.update_yaxes, up)):
+        update(**{"title_text": axis} if isinstance(axis, str) else axis)
+    return figure.update_layout(showlegend=names, **{"legend": LEGEND_ABOVE} | more)
+
+
+def place_names(names: Mapping[float, str], low: float, high: float) -> dict[str, Any]:
+    """Return the settings of an axis that has names at some places, from ``low`` to ``high``."""
+    texts = {"tickmode": "array", "tickvals": list(names), "ticktext": list(names.values())}
+    return texts | {"range": [low, high], "showgrid": False}
+
+
 def name_panel(figure: Figure, name: str) -> None:
     """Write a name above a small chart, and no legend."""
     title = {"text": f"<b>{shorten_name(name)}</b>", "font": {"size": FONT_SIZE + 1}, "x": 0, "xref": "paper"}

@@ -250,7 +250,6 @@ def plain_text(text: str, style: str = "") -> Text:
 
 
 def _write_value(value: object) -> str:
-    """Write a value of a record for readers."""
     match value:
         case None | "":
             return NOTHING

@@ -54,10 +54,8 @@ def draw_trajectory(result: Result[Solution], objective: str = "objective") -> s
         look = {"line": {"shape": "hv", "color": color, "width": 2}, "marker": {"size": 5, "color": color}}
         if drawn:
             style.add_points(figure, name, drawn, mode="lines+markers", **look)
-    figure.update_xaxes(title_text=f"time since the solve began ({across.unit})", rangemode="tozero")
-    figure.update_yaxes(title_text=style.title_axis(objective, up.unit))
-    figure.update_layout(showlegend=True, legend=style.LEGEND_ABOVE)
-    return figure
+    began = {"title_text": f"time since the solve began ({across.unit})", "rangemode": "tozero"}
+    return style.finish(figure, began, style.title_axis(objective, up.unit))
 
 
 def list_steps(result: Result[Solution]) -> Table:

@@ -52,7 +52,6 @@ def say_audit_verdict(instance: Instance, verification: Verification) -> Text:
 
 
 def _cut(claims: Sequence[str]) -> list[str]:
-    """Return the first claims, and how many more there are."""
     more = len(claims) - _MOST_SHOWN
     return [*claims[:_MOST_SHOWN], *([f"{more:,} more, which --json lists"] if more > 0 else [])]
 

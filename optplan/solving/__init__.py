@@ -361,7 +361,6 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
 
 
 def _find_solver(instance: Instance, solver: str | Solve) -> tuple[str, Solve]:
-    """Return what a result calls a solver, and its function."""
     if isinstance(solver, str):
         entry = choose_solver(instance, solver)
         return entry.name, entry.load()

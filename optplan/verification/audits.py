@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts import Instance, Verification
+from optplan.contracts import Frontier, Instance, Verification
 from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
@@ -30,7 +30,7 @@ def require_trace(instance: BoaInstance, trace: JobTrace) -> None:
         raise UsageError(f"{message} ({', '.join(instance.classes)}); give the trace that was made with it")
 
 
-def require_made_for(instance: Instance, made: Audit | CapacityBound, what: str) -> None:
+def require_made_for(instance: Instance, made: Audit | CapacityBound | Frontier, what: str) -> None:
     """Raise a UsageError unless something was made for an instance."""
     if made.instance_hash != instance.content_hash():
         known, own = made.instance_hash[:12], instance.content_hash()[:12]
@@ -42,7 +42,7 @@ def verify_audit(
     instance: Instance, told: Audit | CapacityBound, trace: JobTrace | None = None, *, time_limit_s: float | None = None
 ) -> Verification:
     """Check every bound of an audit, or the one for a cluster, and with the jobs that it is of what is said of them."""
-    start, found = time.perf_counter(), Checks()
+    found = Checks()
     what = "audit" if isinstance(told, Audit) else "bound"
     if not isinstance(instance, BoaInstance):
         raise UsageError(f"such {what}s are of BOA instances, and {instance.name!r} is of another formulation")
@@ -53,18 +53,12 @@ def verify_audit(
     else:
         check_capacity(found, instance, told, trace, stopwatch)
     found.never_checked.append("assumptions: whether speeds, sizes and pauses are those of the cluster")
-    return Verification(
-        checks=tuple(found.list_checks()),
-        on_trust=tuple(found.on_trust),
-        never_checked=tuple(found.never_checked),
-        seconds=time.perf_counter() - start,
-    )
+    return found.conclude()
 
 
 def _check_audit(
     found: Checks, instance: BoaInstance, audit: Audit, trace: JobTrace | None, stopwatch: Stopwatch
 ) -> None:
-    """Check the classes, the jobs where they are given, and every bound."""
     if trace is not None:
         require_trace(instance, trace)
     if not _check_classes(found, instance, audit):
@@ -124,12 +118,10 @@ def _check_bound(
 
 
 def _audited(audit: Audit, trace: JobTrace | None) -> JobTrace | None:
-    """Return the jobs of a trace that are audited."""
     return trace if trace is None or not audit.as_logged else trace.take(trace.list_logged())
 
 
 def _check_jobs(found: Checks, audit: Audit, trace: JobTrace) -> None:
-    """Compare counts, sizes and what was had with the jobs themselves."""
     known = np.ones(len(trace), dtype=bool)
     if audit.as_logged:
         known[:] = False
@@ -162,7 +154,6 @@ def _check_sizes(found: Checks, name: str, own: AuditedClass, sizes: FloatArray)
 
 
 def _check_had(found: Checks, name: str, told: Audit | AuditedClass, had: Mapping[str, float]) -> None:
-    """Compare what is told of jobs with what they had."""
     message = "the figure must equal the one that the jobs of the trace give"
     for what in sorted(had.keys() & type(told).model_fields.keys()):
         claimed = getattr(told, what)

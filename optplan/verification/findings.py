@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from optplan.contracts import (
     BoundProof,
@@ -15,6 +17,7 @@ from optplan.contracts import (
     Sense,
     Solution,
     TreeCertificate,
+    Verification,
 )
 from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, RefutedError, UnlistedError
 from optplan.contracts.registry import Formulation
@@ -42,6 +45,7 @@ class Checks:
     on_trust: list[str] = field(default_factory=list, kw_only=True)
     never_checked: list[str] = field(default_factory=list, kw_only=True)
     _failures: int = field(default=0, kw_only=True)
+    _start: float = field(default_factory=time.perf_counter, kw_only=True)
 
     def compare(
         self, family: str, index: str, claimed: float, recomputed: float, tolerance: float, message: str
@@ -61,6 +65,16 @@ class Checks:
     def fail(self, family: str, index: str, message: str) -> None:
         """Note something that does not hold and has no figures."""
         self._add(family, index, (1.0, 0.0, 0.0), message, holds=False)
+
+    def conclude(self, **more: Any) -> Verification:  # noqa: ANN401 - fields of the record
+        """Say what was found so far."""
+        return Verification(
+            checks=tuple(self.list_checks()),
+            on_trust=tuple(self.on_trust),
+            never_checked=tuple(self.never_checked),
+            seconds=time.perf_counter() - self._start,
+            **more,
+        )
 
     def list_checks(self) -> list[Check]:
         """Return all checks, failures first."""

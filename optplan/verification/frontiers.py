@@ -10,10 +10,10 @@ from itertools import pairwise
 from optplan.contracts import Frontier, FrontierPoint, Instance, Verification
 from optplan.contracts.registry import Formulation
 from optplan.contracts.time_and_money import BUDGET
-from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.units import Amount, BudgetUnit
+from optplan.verification.audits import require_made_for
 from optplan.verification.findings import TOLERANCE, Checks
 
 #: How far the chord may lie above what certificates prove where a frontier is said to be exact between its points.
@@ -32,19 +32,10 @@ class _Findings(Checks):
 def verify_frontier(instance: Instance, frontier: Frontier, *, time_limit_s: float | None) -> Verification:
     """Check every point of a frontier, and that no plan lies below the chord of two by more than is said."""
     # What is left after ``time_limit_s`` seconds of processor time is taken on trust.
-    start = time.perf_counter()
-    if frontier.instance_hash != instance.content_hash():
-        known, own = frontier.instance_hash[:12], instance.content_hash()[:12]
-        message = f"the frontier was made for {frontier.instance_name!r} with hash {known}, this one has {own}"
-        raise UsageError(f"{message}; give the instance it was made for")
+    require_made_for(instance, frontier, "frontier")
     found = _Findings(formulation_of(instance), instance, Stopwatch(time_limit_s, clock=time.thread_time))
     _check_points(found, frontier)
-    return Verification(
-        checks=tuple(found.list_checks()),
-        on_trust=tuple(found.on_trust),
-        never_checked=tuple(found.never_checked),
-        seconds=time.perf_counter() - start,
-    )
+    return found.conclude()
 
 
 def _check_points(found: _Findings, frontier: Frontier) -> None:

@@ -112,7 +112,6 @@ class Judging:
         own = instance if as_given else restore_changes(instance, result)
         formulation = formulation_of(own)
         require_own(own, result)
-        self._start = time.perf_counter()
         self._is_changed, self._gap = own is not instance, gap
         self._found = Findings(formulation, own, result, Stopwatch(time_limit_s, clock=time.thread_time))
 
@@ -141,23 +140,17 @@ class Judging:
     def conclude(self) -> Verification:
         """Say what was found so far."""
         found, result = self._found, self._found.result
-        checks = found.list_checks()
-        verification = Verification(
-            checks=tuple(checks),
-            status=_name_status(result, self._gap) if all(check.holds for check in checks) else None,
+        verification = found.conclude(
+            status=_name_status(result, self._gap) if all(check.holds for check in found.checks) else None,
             gap=result.gap,
             changes=result.changes if self._is_changed else (),
-            on_trust=tuple(found.on_trust),
-            never_checked=tuple(found.never_checked),
             unlisted=tuple(found.unlisted),
             evidence=found.evidence,
-            seconds=time.perf_counter() - self._start,
         )
         return remember(verification, found.instance, result, self._gap)
 
 
 def _name_status(result: Result[Solution], gap: float) -> Status:
-    """Name what a result is of which every check holds."""
     if result.infeasibility is not None:
         return Status.INFEASIBLE
     return status_of(result.objective, result.bound, gap, result.sense)

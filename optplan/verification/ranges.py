@@ -46,7 +46,6 @@ def check_range(found: Findings, claimed: AnswerRange) -> None:
 
 
 def _check_truth(found: Findings, truth: Truth, instance: Instance, place: str) -> None:
-    """Check one truth, which is the instance of its speeds."""
     own = found.formulation.evaluate(instance, found.result.solution)
     figures = [("objective", truth.objective, own.objective)]
     for name in sorted(truth.consumption.keys() | own.consumption.keys()):

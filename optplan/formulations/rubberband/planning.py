@@ -11,13 +11,12 @@ from pydantic import Field
 
 from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, StagesExperiment
 from optplan.formulations.rubberband.data.instance import (
-    DEADLINE,
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
@@ -90,7 +89,7 @@ def build_plan(
     solution = require_solution(result)
     if explanation is not None:
         raise UsageError("explanation: plans of searches have none; leave it out")
-    judged = evaluate(instance, solution)
+    judged, limits = evaluate(instance, solution), instance.limits if instance.has_limit else {}
     cohorts, stages = [], []
     for bracket in range(len(instance.brackets)):
         planned = time_stages(instance, solution, bracket)
@@ -99,7 +98,7 @@ def build_plan(
     return RubberBandPlan(
         **describe_origin(result),
         objective=judged.objective,
-        limits=_limits(instance),
+        limits=limit_time_and_money(limits, Binding.AVERAGE, instance.confidence),
         resources={_name_resource(instance): describe_resource(instance)},
         units=tuple(
             Unit(id=stage.unit, label=f"{stage.members:,} trials", kind=UnitKind.TRIALS, members=stage.members)
@@ -144,14 +143,6 @@ SEMANTICS = Semantics(
 )
 
 
-def _limits(instance: RubberBandInstance) -> dict[str, Limit]:
-    limits = {}
-    for name, amount in instance.limits.items() if instance.has_limit else ():
-        unit = "s" if name == DEADLINE else "usd"
-        limits[name] = Limit(amount=amount, unit=unit, binding=Binding.AVERAGE, probability=instance.confidence)
-    return limits
-
-
 def _name_resource(instance: RubberBandInstance) -> str:
     return instance.cloud.instance_type or "gpu"
 
@@ -159,14 +150,10 @@ def _name_resource(instance: RubberBandInstance) -> str:
 def describe_resource(instance: RubberBandInstance) -> Resource:
     """Describe the machines that are rented."""
     cloud = instance.cloud
-    return Resource(
+    return Resource.of(
+        cloud,
         gpu_type=_name_resource(instance),
         gpus_per_node=cloud.gpus_per_instance,
-        instance_type=cloud.instance_type,
-        region=cloud.region,
-        price_usd_per_hour=cloud.price_usd_per_hour,
-        price_source=cloud.price_source,
-        price_date=cloud.price_date,
         billing=Billing.NODES if cloud.is_per_instance else Billing.GPUS,
         minimum_charge_s=cloud.minimum_charge_s if cloud.is_per_instance else 0.0,
         start_usd=cloud.data_usd_per_instance,

@@ -8,11 +8,11 @@ from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import IterationsDone, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import DataError, UsageError
-from optplan.formulations.srift.data.instance import DEADLINE, Interruptions, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.schema import Count, CountOrZero, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
@@ -106,10 +106,12 @@ def build_plan(
     judged = evaluate(instance, solution)
     measures = judged.measures
     fleet = _number_ranks(instance, solution.groups, measures["cost_usd"])
+    # Where VMs may be lost, times and costs are expectations.
+    binding = Binding.HARD if instance.interruptions is None else Binding.AVERAGE
     return SriftPlan(
         **describe_origin(result),
         objective=judged.objective,
-        limits=_limits(instance),
+        limits=limit_time_and_money(instance.limits, binding),
         resources={vms.type: _describe(instance, vms.type) for vms in fleet},
         units=fleet,
         segments=tuple(_write_segment(instance, vms, measures) for vms in fleet),
@@ -134,29 +136,10 @@ SEMANTICS = Semantics(
 )
 
 
-def _limits(instance: SriftInstance) -> dict[str, Limit]:
-    # Where VMs may be lost, times and costs are expectations.
-    binding = Binding.HARD if instance.interruptions is None else Binding.AVERAGE
-    return {
-        name: Limit(amount=amount, unit="s" if name == DEADLINE else "usd", binding=binding)
-        for name, amount in instance.limits.items()
-    }
-
-
 def _describe(instance: SriftInstance, name: str) -> Resource:
     vm = instance.types[name]
-    return Resource(
-        gpu_type=vm.gpu,
-        gpus_per_node=vm.gpus,
-        instance_type=vm.instance_type,
-        region=vm.region,
-        price_usd_per_hour=vm.price_usd_per_hour,
-        price_source=vm.price_source,
-        price_date=vm.price_date,
-        launch_s=instance.launch_s,
-        launch_billed=instance.launch_billed,
-        spot=vm.spot,
-    )
+    launch = {"launch_s": instance.launch_s, "launch_billed": instance.launch_billed}
+    return Resource.of(vm, gpu_type=vm.gpu, gpus_per_node=vm.gpus, spot=vm.spot, **launch)
 
 
 def _number_ranks(instance: SriftInstance, groups: tuple[VmGroup, ...], cost_usd: float) -> tuple[PlannedVms, ...]:

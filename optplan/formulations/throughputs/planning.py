@@ -9,10 +9,9 @@ from pydantic import Field
 
 from optplan.contracts.conditions import IterationsDone, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.contracts.time_and_money import DEADLINE
 from optplan.errors import UsageError
 from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.judge import evaluate
@@ -67,19 +66,12 @@ def build_plan(
     return ThroughputsPlan(
         **describe_origin(result),
         objective=judged.objective,
-        limits={
-            name: Limit(amount=amount, unit="s" if name == DEADLINE else "usd", binding=Binding.HARD)
-            for name, amount in instance.limits.items()
-        },
+        limits=limit_time_and_money(instance.limits, Binding.HARD),
         resources={
-            solution.type: Resource(
+            solution.type: Resource.of(
+                vm,
                 gpu_type=vm.gpu or solution.type,
                 gpus_per_node=vm.gpus,
-                instance_type=vm.instance_type,
-                region=vm.region,
-                price_usd_per_hour=vm.price_usd_per_hour,
-                price_source=vm.price_source,
-                price_date=vm.price_date,
                 launch_s=instance.launch_s,
                 launch_billed=instance.launch_billed,
                 spot=vm.spot,

@@ -97,10 +97,11 @@ def build_log_instance(
     left_out = left_out if left_out is not None else LeftOut()
     types = [terms.gpu_type] if terms.gpu_type else list_types(classes)
     since_s, until_s = _find_span(classes, terms)
-    _check_names(terms.epochs, classes, "--epochs")
-    _check_names(speedups.assumed, classes, "--assume")
-    _check_names(speedups.cards, classes, "--card")
-    _check_names(speedups.fit_runs, classes, "--fit-runs")
+    asked: dict[str, Mapping[str, object]] = {"--epochs": terms.epochs, "--assume": speedups.assumed}
+    asked |= {"--card": speedups.cards, "--fit-runs": speedups.fit_runs}
+    for option, name in ((option, name) for option, given in asked.items() for name in given):
+        if name and name not in classes:
+            raise DataError(option, f"there is no class {name!r}", nearest_name_hint(name, classes))
     for name in speedups.cards.keys() & speedups.assumed.keys():
         raise DataError("--assume, --card", f"class {name!r} is given both", "leave one of them away")
     widest = max(int(jobs.gpus.max()) for jobs in classes.values())
@@ -176,16 +177,9 @@ def _find_span(classes: Classes, terms: LogTerms) -> tuple[float, float]:
     return since_s, until_s
 
 
-def _check_names(given: Mapping[str, object], classes: Mapping[str, object], option: str) -> None:
-    for name in given:
-        if name and name not in classes:
-            raise DataError(option, f"there is no class {name!r}", nearest_name_hint(name, classes))
-
-
 def _estimate(
     name: str, jobs: Jobs, speedup: TypedSpeedup, since_s: float, until_s: float, left_out: LeftOut
 ) -> _Estimate:
-    """Estimate one class."""
     ran = np.isfinite(jobs.run_s) & speedup.is_placed
     gpus, run_s, speeds = jobs.gpus[ran].astype(np.int64), jobs.run_s[ran], speedup.speeds[ran]
     known = np.isfinite(speeds)
@@ -261,7 +255,6 @@ def _tell_source(
     max_width: int,
     left_out: LeftOut,
 ) -> dict[str, str]:
-    """Say where every figure comes from, and what is assumed."""
     hours = (span[1] - span[0]) / SECONDS_PER_HOUR
     ends = "as given" if terms.until_s is not None else "to a mean gap after the last submission"
     source = {
@@ -291,7 +284,6 @@ def _tell_source(
 
 
 def _tell_pauses(estimates: Mapping[str, object], measured: Mapping[str, float], terms: LogTerms) -> dict[str, str]:
-    """Say where the pauses come from that nobody states."""
     if terms.rescale_s is not None:
         return {}
     known, unknown = [name for name in estimates if name in measured], [n for n in estimates if n not in measured]
@@ -303,7 +295,6 @@ def _tell_pauses(estimates: Mapping[str, object], measured: Mapping[str, float],
 
 
 def _tell_dispersion(estimates: Mapping[str, _Estimate]) -> str:
-    """Say which classes come in clumps."""
     clumped = [(name, e.rate) for name, e in estimates.items() if e.rate.dispersion > 1.0]
     if not clumped:
         return ""

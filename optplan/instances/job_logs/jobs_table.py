@@ -40,7 +40,6 @@ def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *,
 
 
 def _list_columns(name: str, jobs: Jobs, sizes: FloatArray) -> dict[str, list[Any]]:
-    """Return the columns of a class."""
     return {
         "id": [id_.removeprefix("/") for id_ in jobs.id.tolist()],
         "class": [name] * len(jobs),

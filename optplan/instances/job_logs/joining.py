@@ -92,7 +92,6 @@ def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> Bo
 
 
 def _find_rule(ending: int, jobs: Jobs, file: str, reading: LogReading) -> Rule:
-    """Return what becomes of jobs that ended so."""
     return rule_of(
         jobs.list_words(np.array([ending]))[0], reading.rules, file, int(jobs.where[jobs.ending == ending].min())
     )

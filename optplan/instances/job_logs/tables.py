@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.instances.csv_tables import is_parquet, open_rows
+from optplan.instances.csv_tables import is_parquet, read_blocks
 from optplan.instances.job_logs.columns import (
     IntColumn,
     Jobs,
@@ -69,13 +69,12 @@ def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftO
 
 def _find_delimiter(path: Path) -> str:
     """Return what most often stands in the first line among what may stand between two fields."""
-    with open_rows(path, delimiter=_NOWHERE, quoted=False) as lines:
-        first = "".join(next((line for line in lines if line), []))
+    blocks = read_blocks(path, delimiter=_NOWHERE, quoted=False)
+    first = next((rows[0][0] for _, rows in blocks if rows), "")
     return max(_DELIMITERS, key=first.count)
 
 
 def _find_columns(path: Path, header: list[str], reading: LogReading) -> dict[str, int]:
-    """Return the place of each column that is there, by what we call it."""
     unknown = sorted(set(reading.columns) - set(KNOWN_NAMES))
     if unknown:
         raise DataError("columns", f"{unknown[0]!r} is not known", nearest_name_hint(unknown[0], KNOWN_NAMES))
@@ -124,7 +123,6 @@ class _Reader:
         self._counts = Memo(read_count)
 
     def read(self, columns: Sequence[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
-        """Read a block."""
         stripped = [[text.strip() for text in column] for column in columns]
         names, ids, submit, start, end, *durations, gpus, gpu_types, states, labels = stripped
         start_s = self._times.column(start, wrong)

@@ -12,7 +12,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.study.auditing import Sizes, build_least_frontier
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, capitalise, count_gpus, format_gpus, join_words
-from optplan.reporting.style import BLUE, INK, LEGEND_ABOVE, ORANGE, Figure, new_figure, time_scale
+from optplan.reporting.style import BLUE, INK, ORANGE, Figure, finish, new_figure, time_scale
 from optplan.reporting.tables import Column, Row, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
@@ -170,7 +170,6 @@ def build_audit_page(instance: BoaInstance, audit: Audit) -> Page:
 
 
 def _draw(instance: BoaInstance, audit: Audit) -> Figure:
-    """Draw the least mean by GPU-hours, and what was had."""
     figure = new_figure(height=360, top=36)
     sizes = {name: Sizes(own.sizes, own.weights) for name, own in audit.classes.items()}
     kinds = sorted({each.pauses for each in audit.bounds}, reverse=True)
@@ -185,7 +184,5 @@ def _draw(instance: BoaInstance, audit: Audit) -> Figure:
         marker = {"size": 11, "symbol": "diamond", "color": INK}
         had = [audit.mean_jct_s / scale.seconds]
         figure.add_scatter(x=[audit.gpu_hours], y=had, name="had", mode="markers", marker=marker)
-    figure.update_xaxes(title_text="GPU-hours", type="log", nticks=4, tickangle=0)
-    figure.update_yaxes(title_text=f"mean completion time ({scale.unit})", rangemode="tozero")
-    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
-    return figure
+    across = {"title_text": "GPU-hours", "type": "log", "nticks": 4, "tickangle": 0}
+    return finish(figure, across, {"title_text": f"mean completion time ({scale.unit})", "rangemode": "tozero"})

@@ -10,12 +10,13 @@ import numpy as np
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.judge.following import follow_epochs, types_along
+from optplan.reporting.presenters import require_kind
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
+    from optplan.contracts import Explanation, Result, Sensitivity, Solution
     from optplan.contracts.ranges import AnswerRange
     from optplan.formulations.boa.data.instance import Branch
     from optplan.formulations.boa.judge.following import EpochTimes
@@ -59,13 +60,10 @@ class ClassBreakdown(NamedTuple):
         return self.gpus_running + self.gpus_rescaling
 
 
-def require_boa(instance: Instance) -> BoaInstance:
-    """Return the instance if it is one that reports can show."""
-    if isinstance(instance, BoaInstance):
-        return instance
-    formulation = getattr(instance, "formulation", "")
-    message = f"instance {instance.name!r} is of formulation {formulation!r}; tables and reports show 'boa' only"
-    raise UsageError(message)
+#: Returns an instance that reports can show.
+require_boa = require_kind(
+    BoaInstance, "instance {name!r} is of formulation {formulation!r}; tables and reports show 'boa' only"
+)
 
 
 def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> None:

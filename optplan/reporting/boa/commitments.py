@@ -12,7 +12,7 @@ from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.laws.commitments import Tariff, bill_demand, make_bill
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import format_gpus, format_share
-from optplan.reporting.style import BLUE, GREY, LEGEND_ABOVE, Figure, color_types, escape_text, new_figure
+from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, finish, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import BudgetUnit, format_duration
 
@@ -110,7 +110,5 @@ def draw_duration(instance: BoaInstance, solution: BoaSolution) -> Figure:
             hovertemplate="%{y:,.0f} GPUs or more: %{x:.1%} of the time<extra></extra>",
         )
         figure.add_hline(y=committed, line={"color": color if colors else GREY, "dash": "dash"})
-    figure.update_xaxes(title_text="share of the time", tickformat=".0%", range=[0, 1])
-    figure.update_yaxes(title_text="GPUs in use, or more", rangemode="tozero")
-    figure.update_layout(showlegend=bool(colors), legend=LEGEND_ABOVE)
-    return figure
+    across = {"title_text": "share of the time", "tickformat": ".0%", "range": [0, 1]}
+    return finish(figure, across, {"title_text": "GPUs in use, or more", "rangemode": "tozero"}, names=bool(colors))

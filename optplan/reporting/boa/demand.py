@@ -12,7 +12,7 @@ from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_pa
 from optplan.formulations.boa.study.node_rounding import estimate_rounding
 from optplan.reporting.pages import Block, Charts, Items, Section
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share
-from optplan.reporting.style import BLUE, GREY, LEGEND_ABOVE, Figure, color_types, escape_text, new_figure
+from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, finish, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 
 if TYPE_CHECKING:
@@ -142,10 +142,8 @@ def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:
         )
     if instance.most_gpus is not None:
         figure.add_vline(x=instance.most_gpus.gpus, line={"color": GREY, "dash": "dot"})
-    figure.update_xaxes(title_text="GPUs", rangemode="tozero")
-    figure.update_yaxes(title_text="share of the time with more", type="log", tickformat=".2~p")
-    figure.update_layout(showlegend=len(lines) > 1, legend=LEGEND_ABOVE)
-    return figure
+    up = {"title_text": "share of the time with more", "type": "log", "tickformat": ".2~p"}
+    return finish(figure, {"title_text": "GPUs", "rangemode": "tozero"}, up, names=len(lines) > 1)
 
 
 def _list_points(demand: Demand) -> tuple[list[float], list[float]]:

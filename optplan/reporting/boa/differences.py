@@ -63,7 +63,6 @@ def compare_sides(a: Compared, b: Compared) -> list[Difference]:
 
 
 def _compare_class(a: Compared, b: Compared, name: str) -> list[Difference]:
-    """List what both say about a class that both have."""
     rows: list[Difference] = []
     rates = (_rates(a), _rates(b))
     if a.instance is not None and b.instance is not None:
@@ -125,7 +124,6 @@ def _name_types(a: Compared, b: Compared) -> tuple[str, str]:
 
 
 def _names_types(side: Compared) -> bool:
-    """Whether an answer says of which type its GPUs are."""
     paths = {} if side.answer is None else list_paths(side.answer)
     return any(held.gpu_type for of_class in paths.values() for path in of_class for held in path.held[:1])
 

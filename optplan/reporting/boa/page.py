@@ -161,7 +161,6 @@ def _tell_limits(instance: BoaInstance, result: Result[Solution], frontier: Fron
 
 
 def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], frontier: Frontier) -> Section:
-    """Tell what other budgets would buy."""
     result, *rivals = results
     in_gpus = instance.budget_unit is BudgetUnit.GPU
     what = "GPUs on average" if in_gpus else "dollars an hour"
@@ -237,7 +236,6 @@ def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Be
 
 
 def _require_own_frontier(instance: BoaInstance, frontier: Frontier, results: Sequence[Result[Solution]]) -> None:
-    """Refuse a frontier of another problem."""
     # It may have been computed for another budget, so its hash does not tell; but no plan of its problem lies below it.
     if frontier.instance_name != instance.name:
         message = f"the frontier is that of {frontier.instance_name!r}, not of {instance.name!r}; compute it anew"

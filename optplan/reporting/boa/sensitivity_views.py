@@ -11,7 +11,7 @@ from optplan.formulations.boa.data.instance import BUDGET
 from optplan.reporting.boa.phrases import BUDGET_WORDS, name_limit
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_share, join_words
-from optplan.reporting.style import BLUE, GREEN, GREY, LEGEND_ABOVE, Figure, escape_text, new_figure, time_scale
+from optplan.reporting.style import BLUE, GREEN, GREY, Figure, escape_text, finish, new_figure, time_scale
 from optplan.reporting.tables import Column, Table
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit
@@ -107,9 +107,8 @@ def _fill_panel(figure: Figure, found: Sensitivity, panel: _Panel) -> None:
     for plan, numbers in zip(found.plans, panel.samples, strict=True):
         _draw_shares(figure, plan, numbers, edges)
     figure.add_vline(x=panel.mark, line={"color": GREY, "dash": "dash"}, annotation_text=panel.label)
-    figure.update_xaxes(title_text=panel.title)
-    figure.update_yaxes(title_text="share of the samples", ticksuffix=" %", range=[0.0, 100.0 * _HEADROOM * highest])
-    figure.update_layout(legend=LEGEND_ABOVE, showlegend=len(found.plans) > 1)
+    up = {"title_text": "share of the samples", "ticksuffix": " %", "range": [0.0, 100.0 * _HEADROOM * highest]}
+    finish(figure, panel.title, up, names=len(found.plans) > 1)
 
 
 def _draw_shares(figure: Figure, plan: SampledPlan, numbers: FloatArray, edges: FloatArray) -> None:

@@ -220,7 +220,6 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
 
 
 def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
-    """Return the largest classes, and all others as one."""
     classes = break_down(instance, result)
     if len(classes) <= MOST_CLASSES:
         return classes

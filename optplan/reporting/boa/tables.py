@@ -289,7 +289,6 @@ def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Front
 
 
 def _say_rest(instance: BoaInstance, most: int, where: str = "in the result's file") -> str:
-    """Say how many classes a table leaves out, if any."""
     more = len(instance.classes) - most
     return f"{more:,} more classes are {where}." if more > 0 else ""
 
@@ -299,12 +298,10 @@ def _write_amount(rounded: Callable[[float], float], unit: str, amount: float) -
 
 
 def _round_down(value: float) -> float:
-    """Round down to six digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 5)
     return math.floor(value / unit * (1.0 + _ROUNDING)) * unit
 
 
 def _round_up(value: float) -> float:
-    """Round up to six digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 5)
     return math.ceil(value / unit * (1.0 - _ROUNDING)) * unit

@@ -30,7 +30,7 @@ from optplan.reporting.sections import (
     tell_background,
     tell_relaxations,
 )
-from optplan.reporting.style import COLORS, LEGEND_ABOVE, Figure, add_points, escape_text, new_figure, time_scale
+from optplan.reporting.style import COLORS, Figure, add_points, escape_text, finish, new_figure, time_scale
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
@@ -65,10 +65,8 @@ def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
         look = {"width": 2, "dash": "dot"} if number else {"width": 3, "dash": "solid"}
         line = {"shape": "hv", "color": COLORS[number % len(COLORS)], **look}
         add_points(figure, escape_text(name), drawn, line=line)
-    figure.update_xaxes(title_text=f"expected time since the start ({scale.unit})", rangemode="tozero")
-    figure.update_yaxes(title_text="instances held", rangemode="tozero")
-    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
-    return figure
+    across = {"title_text": f"expected time since the start ({scale.unit})", "rangemode": "tozero"}
+    return finish(figure, across, {"title_text": "instances held", "rangemode": "tozero"})
 
 
 def _follow_cluster(plan: RubberBandPlan) -> Iterator[tuple[float, int, str]]:

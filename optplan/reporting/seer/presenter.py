@@ -245,11 +245,10 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     add_points(figure, "a constant cluster for the same budget", ends, line=line)
     figure.add_vline(x=instance.deadline_min / minutes, line={"color": style.GREY, "width": 1})
     most = instance.deadline_min / minutes
-    figure.update_xaxes(title_text=f"time since the start ({scale.unit})", range=[0.0, most * 1.02])
-    figure.update_yaxes(title_text="GPUs", rangemode="tozero")
+    across = {"title_text": f"time since the start ({scale.unit})", "range": [0.0, most * 1.02]}
     title = {"text": "pale: eliminated at the end of the round", "side": "top", "font": {"size": style.FONT_SIZE}}
-    figure.update_layout(barmode="overlay", showlegend=True, legend={**style.LEGEND_ABOVE, "title": title})
-    return figure
+    legend = {**style.LEGEND_ABOVE, "title": title}
+    return style.finish(figure, across, {"title_text": "GPUs", "rangemode": "tozero"}, barmode="overlay", legend=legend)
 
 
 def _list_bars(

@@ -18,6 +18,7 @@ from optplan.reporting.style import (
     add_points,
     escape_text,
     new_figure,
+    place_names,
     shorten_name,
     time_scale,
 )
@@ -106,14 +107,8 @@ def draw_timeline(timeline: Timeline) -> Figure:
             _add_bars(figure, timeline.segments, names, happening, scale, predicted=predicted)
     _add_progress(figure, timeline, scale)
     low = (_PROGRESS_PIXELS + _GAP_PIXELS) / plot
-    figure.update_yaxes(
-        domain=[low, 1.0],
-        tickmode="array",
-        tickvals=list(range(len(names))),
-        ticktext=[shorten_name(name) for name in names],
-        range=[len(names) - 0.5, -0.5],
-        showgrid=False,
-    )
+    rows_named = place_names(dict(enumerate(map(shorten_name, names))), len(names) - 0.5, -0.5)
+    figure.update_yaxes(domain=[low, 1.0], **rows_named)
     progress = figure.layout.yaxis.to_plotly_json() | {
         "domain": [0.0, _PROGRESS_PIXELS / plot],
         "tickmode": "auto",
@@ -221,7 +216,6 @@ def _describe(segment: TimelineSegment, name: str) -> str:
 
 
 def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
-    """Draw how many iterations are done over time."""
     points = [
         (seconds / scale.seconds, done, f"{format_duration(seconds)}: {done:,} iterations done")
         for s in timeline.segments

@@ -14,11 +14,11 @@ from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
 from optplan.reporting.style import (
-    LEGEND_ABOVE,
     Figure,
     add_points,
     color_types,
     escape_text,
+    finish,
     new_figure,
     scale_by_doubling,
     shorten_name,
@@ -149,12 +149,8 @@ def _tell_study(study: ScalingStudy, place: str) -> Section:
 
 
 def _new_chart(sizes: Sequence[int]) -> Figure:
-    figure = new_figure(height=340, top=36)
-    figure.update_xaxes(
-        title_text="VMs", type="log", tickmode="array", tickvals=list(sizes), ticktext=[f"{size:,}" for size in sizes]
-    )
-    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
-    return figure
+    ticks = {"tickmode": "array", "tickvals": list(sizes), "ticktext": [f"{size:,}" for size in sizes]}
+    return finish(new_figure(height=340, top=36), {"title_text": "VMs", "type": "log"} | ticks, {})
 
 
 def _add_line(figure: Figure, name: str, color: str, places: Sequence[tuple[int, float]], hover: Iterable[str]) -> None:

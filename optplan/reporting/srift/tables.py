@@ -216,16 +216,9 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
     figure.add_vline(x=end, line={"color": style.GREY, "dash": "dot", "width": 1})
     label = {"x": end, "y": -lanes - _FOOT / 2.0, "xanchor": "right", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(**label, text=f"an iteration: {format_short(found.total_s)}", font={"color": style.GREY})
-    figure.update_xaxes(title_text=f"time since its start ({scale.unit})", range=[0.0, 1.03 * end])
-    figure.update_yaxes(
-        tickmode="array",
-        tickvals=list(names),
-        ticktext=list(names.values()),
-        range=[-lanes - _FOOT, len(solution.groups) + 1.1],
-        showgrid=False,
-    )
-    figure.update_layout(barmode="overlay", showlegend=True, legend=style.LEGEND_ABOVE)
-    return figure
+    across = {"title_text": f"time since its start ({scale.unit})", "range": [0.0, 1.03 * end]}
+    rows = style.place_names(names, -lanes - _FOOT, len(solution.groups) + 1.1)
+    return style.finish(figure, across, rows, barmode="overlay")
 
 
 def _draw_compute(

@@ -86,7 +86,6 @@ def _divisors(number: int) -> list[int]:
 
 
 def _micro_batches(share: int) -> list[int]:
-    """Return the micro batches that a group with this share of the batch may choose."""
     powers = [2**exponent for exponent in range(share.bit_length())]
     return powers if powers[-1] == share else [*powers, share]
 

@@ -233,7 +233,6 @@ class BoaInstance(Instance):
         return self._options[name]
 
     def _finishing(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
-        """Return the allowed widths at which jobs finish."""
         widths = self._allowed(name, job_class, gpu_type)
         if self.gpu_types[gpu_type].spot is None:
             return widths
@@ -329,7 +328,6 @@ class BoaInstance(Instance):
 
     @cached_property
     def _most_counted(self) -> dict[str, float]:
-        """By class with a floor, the most GPUs that count for it."""
         running = {name: self.running(name) for name in self.floors}
         if self.policy is not Policy.MIXED:
             running = {name: np.minimum(each, self.floors[name]) for name, each in running.items()}

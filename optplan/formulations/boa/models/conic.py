@@ -182,7 +182,6 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     del report
     if stopwatch.expired:
         return _out_of_time(pieces)
-    from optplan.formulations.boa.models.conic import state_pieces
     from optplan.solvers.programs.convex import solve_convex
 
     statement, read = state_pieces(pieces, limits)
@@ -233,7 +232,7 @@ def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, C
 
     statement = ConvexStatement(
         native=cp.Problem(cp.Minimize(seconds / scale_s), [used <= 1.0, whole, *kept]),
-        read=lambda: _write(pieces, read()),
+        read=lambda: pieces.write(pieces.keep_limits(read(), pieces.find_leanest()[0])),
         index={
             "y": _name(pieces, points.row, points.gpu_type, points.width),
             "p": _name(pieces, curves.row, curves.gpu_type),
@@ -257,12 +256,6 @@ def _name(
     if widths is not None:
         named = [(*each, width) for each, width in zip(named, widths.tolist(), strict=True)]
     return named
-
-
-def _write(pieces: Pieces, division: Division) -> BoaSolution:
-    """Write the shares as widths, moved towards the leanest plan by as much as limits are exceeded."""
-    kept = pieces.keep_limits(division, pieces.find_leanest()[0])
-    return pieces.write(kept)
 
 
 def _least_times(pieces: Pieces) -> FloatArray:

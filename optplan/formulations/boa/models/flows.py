@@ -77,9 +77,8 @@ def list_strands(flow: Flow) -> list[Strand]:
 def _redirect(leaving: list[Strand], missing: FloatArray) -> list[Strand]:
     """Send what leaves its nodes to the nodes where something is missing, both in order."""
     strands = []
-    entered = iter(np.flatnonzero(missing > _NO_FLOW).tolist())
-    node, room = next(entered, None), 0.0
-    room = float(missing[node]) if node is not None else 0.0
+    entered = ((node, float(missing[node])) for node in np.flatnonzero(missing > _NO_FLOW).tolist())
+    node, room = next(entered, (None, 0.0))
     for share, path in leaving:
         left = share
         while left > _NO_FLOW and node is not None:
@@ -87,8 +86,7 @@ def _redirect(leaving: list[Strand], missing: FloatArray) -> list[Strand]:
             strands.append((step, [*path, node]))
             left, room = left - step, room - step
             if room <= _NO_FLOW:
-                node = next(entered, None)
-                room = float(missing[node]) if node is not None else 0.0
+                node, room = next(entered, (None, 0.0))
     return strands
 
 

@@ -201,7 +201,6 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
 
 
 def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add the shares, with the domain of x."""
     import pyomo.environ as pyo
 
     model.x = pyo.Var(model.CELLS, domain=domain)

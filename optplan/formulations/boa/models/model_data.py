@@ -78,7 +78,6 @@ def _list_widths(instance: BoaInstance, name: str, gpu_type: str) -> list[int]:
 
 
 def _list_paid(instance: BoaInstance, name: str, gpu_type: str) -> dict[int, float]:
-    """Return by width the GPUs that a job pays for on a type."""
     options = instance.options(name)
     own = options.of_type(gpu_type)
     return dict(zip(options.widths[own].tolist(), options.paid[own].tolist(), strict=True))

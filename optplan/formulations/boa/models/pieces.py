@@ -79,14 +79,7 @@ class Curves:
 
     def take(self, positions: IntArray) -> Curves:
         """Return the curves at some positions, in that order."""
-        return Curves(
-            self.row[positions],
-            self.gpu_type[positions],
-            self.is_power[positions],
-            self.parameter[positions],
-            self.least[positions],
-            self.largest[positions],
-        )
+        return Curves(*(column[positions] for column in vars(self).values()))
 
     def width_at(self, use: FloatArray) -> FloatArray:
         """Return the widths (C,) of a GPU-time per unit of work."""
@@ -105,12 +98,8 @@ class Division:
 
     def move(self, other: Division, step: float) -> Division:
         """Return the division that is a step from 0 to 1 on the way to another; consumption moves in proportion."""
-        stay = 1.0 - step
-        return Division(
-            stay * self.points + step * other.points,
-            stay * self.curves + step * other.curves,
-            stay * self.use + step * other.use,
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Division(*((1.0 - step) * here + step * there for here, there in pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +233,6 @@ class Pieces:
         return BoaSolution(branches=branches)
 
     def _write_branches(self, division: Division) -> BoaSolution:
-        """Write a division as branches."""
         types = list(self.instance.gpu_types)
         shares: list[list[Share]] = [[] for _ in self.gpus]
         taken = np.flatnonzero(division.points > 0.0)
@@ -307,7 +295,6 @@ def _join(parts: list[tuple[FloatArray, ...]], num_columns: int) -> list[FloatAr
 
 
 def _with_type(columns: tuple[FloatArray, ...], which: int) -> tuple[FloatArray, ...]:
-    """Insert the GPU type after the row."""
     return (columns[0], np.full(columns[0].size, float(which)), *columns[1:])
 
 

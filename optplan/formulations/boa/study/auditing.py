@@ -130,7 +130,6 @@ def build_least_frontier(instance: BoaInstance, sizes: Mapping[str, Sizes], *, p
 
 
 def _shares(sizes: Sizes) -> list[tuple[float, float]]:
-    """Return each size with its share of the jobs of the class."""
     return list(zip(sizes.sizes.tolist(), (sizes.weights / sizes.weights.sum()).tolist(), strict=True))
 
 

@@ -306,7 +306,6 @@ def _change_alone(
     direction: Direction,
     column: int,
 ) -> Alternative:
-    """Have the evaluator judge the solution with one place changed."""
     options = instance.options(place.name)
     widths = place.branch.widths.copy()
     widths[place.first : place.end] = options.widths[column]

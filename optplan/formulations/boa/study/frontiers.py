@@ -33,7 +33,6 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
 
 
 def _find_ends(instance: BoaInstance, stopwatch: Stopwatch) -> Ends:
-    """Find the ends of the frontier, at whole widths."""
     if instance.quotas:
         return find_ends(instance)
     line = build_whole_frontier(instance.replace(problem=Problem.WHOLE), stopwatch)
@@ -50,7 +49,6 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
 
     @lru_cache(maxsize=1024)
     def solve_at(budget: float) -> Answer[BoaSolution]:
-        """Solve for a budget from end to end."""
         return solve_conic(instance.replace(budget=Amount(budget, instance.budget_unit)), SolveRequest())
 
     def locate(budget: float) -> Answer[BoaSolution]:

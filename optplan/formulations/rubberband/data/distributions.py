@@ -52,7 +52,6 @@ class _Duration(FrozenModel):
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is only one value."""
         return self.deviation_s == 0
 
     @property
@@ -263,7 +262,6 @@ class EmpiricalDistribution(_Duration):
 
 
 def _read_number(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on to the union
-    """Read a bare number as a constant."""
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     return {"form": "constant", "value_s": value} if is_number else value
 
@@ -317,8 +315,12 @@ class _Spread(FrozenModel):
         return self
 
     def deviation_s(self, mean_s: float) -> float:
-        """Return the standard deviation around a mean."""
         return self.sd_s if self.sd_s is not None else (self.sd_fraction or 0.0) * mean_s
+
+    def around(self, mean_s: float) -> Distribution:
+        """Return the distribution of a time with that mean."""
+        makes = NormalDistribution if self.form == "normal" else LogNormalDistribution
+        return makes(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
 
 
 class NormalNoise(_Spread):
@@ -334,19 +336,11 @@ class NormalNoise(_Spread):
 
     form: Literal["normal"] = "normal"
 
-    def around(self, mean_s: float) -> Distribution:
-        """Return the distribution of a time with that mean."""
-        return NormalDistribution(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
-
 
 class LogNormalNoise(_Spread):
     """Log-normally distributed with the given mean; parameters as of :class:`NormalNoise`."""
 
     form: Literal["log-normal"] = "log-normal"
-
-    def around(self, mean_s: float) -> Distribution:
-        """Return the distribution of a time with that mean."""
-        return LogNormalDistribution(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
 
 
 class EmpiricalNoise(FrozenModel):

@@ -123,7 +123,6 @@ def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
 
 
 def _halve(experiment: ShaExperiment) -> Iterator[tuple[int, int]]:
-    """Yield trials and iterations of each stage."""
     done = rung = 0
     while done < experiment.most_iterations:
         trials = _floor(experiment.trials / experiment.eta**rung)

@@ -136,7 +136,6 @@ def _explain_time(
 
 
 def _name_obstacle(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> str:
-    """Say why a stage is not faster than on so many GPUs."""
     option = option_of(instance, bracket, stage, gpus)
     per_trial, needed = int(option.gpus_per_trial[0]), int(option.instances[0])
     most, training, cloud = instance.cloud.most_instances, instance.training, instance.cloud

@@ -127,7 +127,6 @@ def write_solution(chains: tuple[Chain, ...], paths: list[IntArray]) -> RubberBa
 
 
 def _run_usd(instance: RubberBandInstance, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
-    """Return what running options costs on instances held."""
     cloud = instance.cloud
     if cloud.is_per_instance:
         return cloud.price_usd_per_s * held * options.expected_s[position]

@@ -161,7 +161,6 @@ class _Search:
 def _conclude(
     instance: RubberBandInstance, search: _Search, bound: _Answer, request: SolveRequest, *, stopped: bool
 ) -> _Answer:
-    """Answer with the best plan and the bound of the plain problem."""
     best = search.best
     objective = None if best is None else best.objective
     least = bound.bound if objective is None or bound.bound is None else min(bound.bound, objective)

@@ -136,7 +136,6 @@ class _Halving:
         self.steps = 0
 
     def offer(self, cheapest: list[HeldShortfall]) -> None:
-        """Start from the cheapest plan of all."""
         paths = [one.options for one in cheapest]
         if any(one.stopped_by is not None for one in cheapest):
             return
@@ -144,7 +143,6 @@ class _Halving:
         self._take(found)
 
     def run(self) -> None:
-        """Halve until both ends meet."""
         while self.upper_s > self.lower_s and not closes_gap(self.upper_s, self.lower_s, self.request.gap):
             if self.request.stopwatch.expired:
                 raise OutOfEffortError("time")
@@ -177,13 +175,11 @@ class _Halving:
             self._take(paths)
 
     def _exclude(self, within_s: float) -> None:
-        """Note that no plan is so fast."""
         self.lower_s = max(self.lower_s, within_s)
         if self.upper_s <= self.lower_s * (1.0 + MEETING):
             self.lower_s = self.upper_s
 
     def _take(self, paths: list[IntArray]) -> None:
-        """Make paths the best plan, which keeps the budget."""
         time_s = max(
             float(chain.graph.follow(path[None]).used[0]) for chain, path in zip(self.chains, paths, strict=True)
         )
@@ -228,7 +224,6 @@ def solve_chain(
 def _answer(
     instance: RubberBandInstance, chains: tuple[Chain, ...], found: list[HeldSolution], request: SolveRequest
 ) -> Answer[RubberBandSolution]:
-    """Add the brackets up: their values, bounds and prices."""
     paths = [one.options for one in found if one.options is not None]
     complete = len(paths) == len(found)
     value, bound = sum(one.value for one in found), sum(one.bound for one in found)

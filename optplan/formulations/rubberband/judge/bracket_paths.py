@@ -222,7 +222,6 @@ class BracketPaths:
         return growth(self.instance, self.held[:-1], self.held[1:])
 
     def _node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
-        """Return the cost of running options while so much is held."""
         cloud = self.instance.cloud
         if cloud.is_per_instance:
             return cloud.price_usd_per_s * held * options.expected_s[position]
@@ -335,7 +334,6 @@ class BracketPaths:
         return paths.take(_find_undominated(-paths.node, paths.seconds, low, high, goes_on=self._is_held_for_free))
 
     def _require_room(self, count: int, stages: int) -> None:
-        """Raise when so many paths of so many stages are more than are kept."""
         if count * _count_numbers(stages) > _MOST_NUMBERS:
             raise UnlistedError(f"{count:,} beginnings of plans are left, more than are looked at")
 
@@ -392,7 +390,6 @@ class BracketPaths:
         return marked
 
     def _no_paths(self, stages: int) -> Paths:
-        """Return no paths of so many stages."""
         whole, real, nothing = np.zeros((0, stages), dtype=np.int64), np.zeros((0, stages)), np.zeros(0)
         return Paths(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)
 
@@ -402,7 +399,6 @@ class BracketPaths:
 
 
 def _count_numbers(stages: int) -> int:
-    """Return how many numbers a path has."""
     return 4 + 5 * stages
 
 

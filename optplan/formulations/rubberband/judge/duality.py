@@ -127,7 +127,6 @@ def least_within(
 
 
 def _weights(instance: RubberBandInstance, multipliers: dict[str, float]) -> tuple[float, float]:
-    """Return the weights of cost and time."""
     is_cost = instance.objective is Objective.COST
     return multipliers.get(BUDGET, 0.0) + is_cost, multipliers.get(DEADLINE, 0.0) + (not is_cost)
 

@@ -71,7 +71,6 @@ def cost_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -
 
 
 def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> list[GridLaw]:
-    """Return the distributions of the brackets' completion times."""
     return [
         completion_law(instance, bracket, [each.instances for each in chain], [each.gpus for each in chain])
         for bracket, chain in enumerate(solution.brackets)
@@ -219,7 +218,6 @@ def _measure(
 
 
 def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int) -> _BracketFigures:
-    """Follow one bracket from stage to stage."""
     cloud = instance.cloud
     growth_s = training_s = busy = held_s = 0.0
     before = started = 0

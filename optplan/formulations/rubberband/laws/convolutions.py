@@ -291,7 +291,7 @@ def expected_maximum(distribution: Distribution, counts: IntArray) -> FloatArray
 
 
 def _expected_maximum(distribution: Distribution, counts: IntArray) -> FloatArray:
-    if distribution.is_constant:
+    if isinstance(distribution, ConstantDistribution) or distribution.is_constant:
         return np.full(counts.shape, distribution.expected_s)
     match distribution:
         case EmpiricalDistribution():
@@ -302,8 +302,6 @@ def _expected_maximum(distribution: Distribution, counts: IntArray) -> FloatArra
             return _maximum_of_clipped_normals(distribution, counts)
         case LogNormalDistribution():
             return _maximum_of_log_normals(distribution, counts)
-        case ConstantDistribution():
-            return np.full(counts.shape, distribution.value_s)
 
 
 def _maximum_of_clipped_normals(distribution: NormalDistribution, counts: IntArray) -> FloatArray:

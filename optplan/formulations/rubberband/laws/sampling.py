@@ -318,7 +318,6 @@ def _sample_bracket(
 def _execute(
     cloud: Cloud, runs: Sequence[StageRun], latencies: Sequence[StageLatencies], size: int, queue: Queue
 ) -> _BracketSamples:
-    """Execute a bracket with given latencies, ``size`` times."""
     scale_s, growth_s, stage_s = (np.zeros((size, len(runs))) for _ in range(3))
     busy_gpu_s = np.zeros(size)
     for run, latency in zip(runs, latencies, strict=True):

@@ -59,7 +59,6 @@ class LruCache:
         return made
 
     def _drop(self, key: Hashable) -> None:
-        """Take an entry out, if there is one."""
         _, size = self._entries.pop(key, (None, 0))
         self.size -= size
 

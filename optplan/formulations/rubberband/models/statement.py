@@ -142,7 +142,6 @@ def _add_sets(
     instance: RubberBandInstance,
     offered: dict[tuple[int, int], StageOptions],
 ) -> None:
-    """Add brackets, stages, and what each may hold and use."""
     brackets = sorted({b for b, _ in offered})
     stages = {b: [s for own, s in offered if own == b] for b in brackets}
     held = {b: list_held(instance, [offered[b, s] for s in stages[b]]).tolist() for b in brackets}

@@ -193,7 +193,6 @@ def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
 
 
 def _hold(options: list[StageOptions], instances: int) -> Chain:
-    """Return the static cluster of some instances."""
     return tuple(
         StageAllocation(instances=instances, gpus=int(option.gpus[_fastest_on(option, instances)]))
         for option in options
@@ -260,7 +259,6 @@ def _answer(
     list_chains: Callable[[RubberBandInstance], list[Chain]],
     what: str,
 ) -> Answer[RubberBandSolution]:
-    """Judge all plans of a family and answer with the best."""
     candidates = [[judge_chain(alone, chain) for chain in list_chains(alone)] for alone in isolate_brackets(instance)]
     chosen = choose_chains(instance, candidates)
     if chosen is None:

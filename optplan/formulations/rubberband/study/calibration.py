@@ -157,7 +157,6 @@ def _calibrate_cloud(cloud: Cloud, standing: Standing, said: list[str]) -> Cloud
 
 
 def _fit(seconds: Sequence[float]) -> Distribution:
-    """Return the distribution with the mean and the deviation of what was measured."""
     mean_s = max(0.0, float(np.mean(seconds)))
     sd_s = float(np.std(seconds, ddof=1)) if len(seconds) >= _FEWEST else 0.0
     if sd_s <= _CONSTANT * mean_s:

@@ -79,7 +79,6 @@ class _Rest:
         self.old = allocations_of(plan)[0]
 
     def build(self, chain: Sequence[StageAllocation], result: Result[Any] | None) -> RubberBandPlan:
-        """Build the plan in which the stages that are left have these allocations."""
         solution = RubberBandSolution(brackets=((*self.old[: self._done], *chain),))
         timed = time_stages(self._whole, solution, 0)
         first, *later = timed[self._done :]
@@ -189,7 +188,6 @@ def _drop_failed(instance: RubberBandInstance, plan: RubberBandPlan, standing: S
 
 
 def _limit_room(instance: RubberBandInstance, standing: Standing) -> RubberBandInstance:
-    """Allow no more instances than there are."""
     if "gpus" not in standing.limits:
         return instance
     room = max(1, int(standing.limits["gpus"]) // instance.cloud.gpus_per_instance)
@@ -222,12 +220,10 @@ def _keep_both(rest: _Rest, instance: RubberBandInstance, standing: Standing, so
 
 
 def _nothing_found(result: Result[Any]) -> UnsupportedError:
-    """Return the error that no plan for the rest was found, and none was excluded."""
     return UnsupportedError("; ".join(result.warnings) or f"no plan was found (stopped: {result.termination.value})")
 
 
 def _what_is_left(instance: RubberBandInstance, standing: Standing, name: str) -> tuple[float, float]:
-    """Return a limit of the whole run, and what is left of it."""
     limit = standing.limits[name] if name in standing.limits else instance.limits[name]
     return limit, limit - (standing.now_s if name == DEADLINE else standing.spent_usd or 0.0)
 

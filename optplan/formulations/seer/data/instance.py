@@ -233,9 +233,8 @@ class SeerInstance(Instance):
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
         """Return the fields to change so that another problem is asked; refuse one that the data are not enough for."""
-        known = [each.value for each in Problem]
-        if problem not in known:
-            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, known)}")
+        if problem not in list(Problem):
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
         if problem == Problem.INFORMED and self.prior is None:
             message = f"problem: {problem} needs the field prior, which instance {self.name!r} does not have; add it"
             raise UsageError(message)

@@ -164,7 +164,6 @@ class _PlanSearch:
         return found
 
     def _weigh(self, plan: Candidate) -> float:
-        """Return how many trials a plan trains for a round."""
         return sum(plan.trials) * sum(self.instance.eta**-k for k in range(plan.rounds))
 
     def _stops(self) -> bool:

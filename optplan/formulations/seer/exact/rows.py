@@ -96,12 +96,6 @@ class SpendProblem:
     gpus_per_node: int | None = None  # where the budget counts whole nodes
 
     @property
-    def round_minutes(self) -> FloatArray:
-        """(K,) Of each round, with its pause."""
-        minutes: FloatArray = self.minutes[0]
-        return minutes
-
-    @property
     def most_gpu_min(self) -> float:
         """What a choice may take to keep the budget, however its amounts were added up."""
         return self.budget_gpu_min * (1.0 + _SLACK)
@@ -135,7 +129,7 @@ class SpendProblem:
             count_nodes(self.gpus_per_node, tuple((gpus, trials[k]) for gpus, trials in numbers if trials[k]))
             for k in range(self.rounds)
         ]
-        return self.gpus_per_node * float(np.dot(nodes, self.round_minutes))
+        return self.gpus_per_node * float(np.dot(nodes, self.minutes[0]))
 
     def held_gpus(self, rows: tuple[int, ...]) -> float:
         """Return the GPUs that a choice of rows holds in the first round."""
@@ -235,7 +229,6 @@ class _Choices:
     rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Choices:
-        """Return some of the choices."""
         return _Choices(self.gpus[chosen], self.trials[chosen], self.rows[chosen])
 
 
@@ -251,7 +244,7 @@ def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch
         if stopwatch.expired:
             stopped_by, size = Termination.TIME_LIMIT, 1
         else:
-            size = _count_needed(each, narrowest, eta, problem.rounds) if evenly else each.size
+            size = count_needed(each, narrowest, eta, problem.rounds) if evenly else each.size
             if size * len(choices.trials) > MOST_CHOICES:
                 stopped_by, size = Termination.WORK_LIMIT, max(1, MOST_CHOICES // len(choices.trials))
         choices = _extend(problem, choices, each, min(size, each.size))
@@ -263,8 +256,8 @@ def _hold(rows: BracketRows) -> IntArray:
     return round(rows.gpus) * rows.trials
 
 
-def _count_needed(rows: BracketRows, narrowest: BracketRows, eta: float, rounds: int) -> int:
-    """Return how many rows of a wider bracket can be needed where sizes divide one another."""
+def count_needed(rows: BracketRows, narrowest: BracketRows, eta: float, rounds: int) -> int:
+    """Return how many rows of a wider bracket can be needed where GPUs are whole; see the docstring of ``spending``."""
     if eta != round(eta):
         return rows.size
     least = round(narrowest.gpus)
@@ -285,7 +278,7 @@ def _extend(problem: SpendProblem, choices: _Choices, rows: BracketRows, size: i
 def _may_fit(problem: SpendProblem, gpus: IntArray) -> NDArray[np.bool_]:
     """Return (L,) whether as many GPUs in each round keep the limits, if they fill their nodes."""
     per_node = problem.gpus_per_node or 1
-    paid = per_node * -(-gpus // per_node) @ problem.round_minutes
+    paid: FloatArray = per_node * -(-gpus // per_node) @ problem.minutes[0]
     return (paid <= problem.listed_gpu_min) & (gpus[:, 0] <= problem.listed_gpus)
 
 

@@ -35,7 +35,13 @@ from optplan.formulations.seer.exact.answers import (
     infeasible_answer,
     training_of,
 )
-from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, choose_rows_on_nodes, list_rows
+from optplan.formulations.seer.exact.rows import (
+    BracketRows,
+    SpendProblem,
+    choose_rows_on_nodes,
+    count_needed,
+    list_rows,
+)
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -55,7 +61,6 @@ class _Room:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the cluster has a limit."""
         return math.isfinite(self.gpus)
 
     def count(self, labels: _Labels, rows: BracketRows) -> IntArray:
@@ -80,7 +85,6 @@ class _Labels:
     rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Labels:
-        """Return some of the labels."""
         return _Labels(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def settle(self, tie: float) -> _Labels:
@@ -93,7 +97,6 @@ class _Labels:
         )
 
     def join(self, rows: BracketRows, mine: IntArray, theirs: IntArray) -> _Labels:
-        """Return some of the labels, each with a row of another bracket."""
         return _Labels(
             self.spent[mine] + (rows.spent_gpu_min[theirs] - rows.spent_gpu_min[0]),
             self.held[mine] + (rows.held_gpus[theirs] - rows.held_gpus[0]),
@@ -207,13 +210,11 @@ def _fill(labels: _Labels, narrowest: BracketRows, room: _Room) -> _Labels:
 
 def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
     """Leave out the rows that no best choice has, by the argument of the module's docstring."""
-    gpus = [each.gpus for each in problem.brackets]
-    if not instance.whole_gpus or instance.eta != round(instance.eta) or len(gpus) == 1:
+    if not instance.whole_gpus:
         return problem
-    period, least = round(instance.eta) ** (problem.rounds - 1), round(gpus[0])
-    most = [least // math.gcd(least, round(each)) * period for each in gpus[1:]]
-    cut = [each.take(slice(number)) for each, number in zip(problem.brackets[1:], most, strict=True)]
-    return replace(problem, brackets=(problem.brackets[0], *cut))
+    first, *wider = problem.brackets
+    cut = (each.take(slice(count_needed(each, first, instance.eta, problem.rounds))) for each in wider)
+    return replace(problem, brackets=(first, *cut))
 
 
 def _extend(labels: _Labels, rows: BracketRows, room: _Room, tie: float) -> tuple[_Labels, bool]:

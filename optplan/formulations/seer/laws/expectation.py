@@ -156,7 +156,6 @@ class _Block:
 
 
 def _sizes(samples: int) -> list[int]:
-    """Return the sizes of the blocks of so many samples."""
     return [min(BLOCK, samples - start) for start in range(0, samples, BLOCK)]
 
 

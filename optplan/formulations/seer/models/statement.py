@@ -157,7 +157,7 @@ def _add_data(m: Any, problem: SpendProblem, resize_min: float) -> None:  # noqa
     m.trials = pyo.Param(list(trials), initialize=trials)
     m.t = pyo.Param(m.ROUNDS, initialize=dict(zip(m.ROUNDS, problem.minutes[1].tolist(), strict=True)))
     m.w = pyo.Param(initialize=resize_min)
-    m.minutes = pyo.Param(m.ROUNDS, initialize=dict(zip(m.ROUNDS, problem.round_minutes.tolist(), strict=True)))
+    m.minutes = pyo.Param(m.ROUNDS, initialize=dict(zip(m.ROUNDS, problem.minutes[0].tolist(), strict=True)))
     m.B = pyo.Param(initialize=problem.budget_gpu_min)
 
 

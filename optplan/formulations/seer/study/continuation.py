@@ -160,7 +160,6 @@ def _trim(solution: SeerSolution, alive: int, eta: float) -> SeerSolution:
 
 
 def _join(rest: _Rest, plan: SeerPlan, standing: Standing, rounds: Sequence[Round], solution: SeerSolution) -> SeerPlan:
-    """Put what has ended, as it went, and what is left into one plan."""
     ended = list(_list_ended(plan, standing, rest.done))
     segments, last = ended, [segment for segment in ended if segment.round == rest.done]
     for each in rounds:

@@ -86,7 +86,6 @@ def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveReq
 
 
 def _choose(instance: SeerInstance, limit: str, amount: float, request: SolveRequest) -> ParetoPoint | None:
-    """Choose a plan for one amount of a limit."""
     budget = Amount(amount, BudgetUnit.GPU_MINUTE)
     try:
         other = instance.replace(**{"budget": budget} if limit == BUDGET else {"deadline_min": amount})

@@ -124,13 +124,11 @@ class _FactorGoal(Goal):
         return excess
 
     def offer(self, fleet: JudgedFleet) -> None:
-        """Note a lesser factor."""
         if math.isfinite(fleet.cost_usd):
             self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
             self.found = True
 
     def ends(self, rank: float) -> bool:
-        """Whether the rank is no less."""
         return rank >= self.least
 
 
@@ -236,11 +234,9 @@ def _certify(
     space: FleetSpace, bound: float, request: SolveRequest
 ) -> tuple[tuple[TreeCertificate, ...], tuple[str, ...]]:
     """Return the certificate of a bound, or a warning where there can be none."""
-    if not request.certify:
-        return (), ()
-    certificate = write_tree(space, bound, request.stopwatch)
+    certificate = write_tree(space, bound, request.stopwatch) if request.certify else None
     if certificate is None:
-        return (), (say_uncertified(request),)
+        return (), (say_uncertified(request),) if request.certify else ()
     return (certificate,), ()
 
 

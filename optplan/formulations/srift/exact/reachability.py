@@ -84,7 +84,6 @@ def _count_missing(instance: SriftInstance, stopwatch: Stopwatch) -> dict[str, i
 
 
 def _offer(instance: SriftInstance, name: str, available: int) -> SriftInstance:
-    """Return the problem with another availability of one type."""
     return instance.replace(types={**instance.types, name: instance.types[name].replace(available=available)})
 
 

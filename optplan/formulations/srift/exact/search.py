@@ -166,7 +166,6 @@ class FleetSpace:
             self._wait(goal, branch, branch.decide(nodes, goal.keeps))
 
     def _next(self, goal: Goal, waiting: _Waiting, width: int) -> Nodes:
-        """Take the next slice; the rest waits on."""
         end = min(waiting.start + width, len(waiting.nodes))
         nodes = waiting.nodes.take(slice(waiting.start, end))
         self._waiting -= end - waiting.start

@@ -193,7 +193,6 @@ class KindOfFleets:
         return parent, option, total[0], total[1]
 
     def _evaluate(self, claim: BoundClaim, fleets: _Parts, stopwatch: Stopwatch) -> None:
-        """Look at single fleets, one by one."""
         for number, counts in enumerate(fleets.counts):
             if number % _EVALUATED == 0:
                 stopwatch.require()

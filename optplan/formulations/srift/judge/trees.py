@@ -69,7 +69,6 @@ def _check_kinds(
     trees: Mapping[tuple[str, int, int], list[IntArray]],
     stopwatch: Stopwatch,
 ) -> None:
-    """Check every kind of fleets there is, with its tree or without."""
     offers = Offers(instance)
     exchange = ExchangeFloor(offers)
     kinds = {kind.key: kind for kind in offers.kinds()}

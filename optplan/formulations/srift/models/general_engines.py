@@ -150,7 +150,6 @@ class FleetModel:
         return greatest
 
     def _grows(self) -> cp_model.IntVar:
-        """Return whether the fleet has more VMs of any type than are running."""
         grows = self.model.new_bool_var("")
         more = []
         for name, vm in self.instance.types.items():
@@ -162,7 +161,6 @@ class FleetModel:
         return grows
 
     def _total(self, name: str) -> cp_model.LinearExprT:
-        """Return the number of VMs of a type."""
         own = [count for count, cell in zip(self._counts, self.cells, strict=True) if cell.name == name]
         return _weigh(own, [1] * len(own))
 
@@ -232,7 +230,6 @@ def _search(
     stopwatch: Stopwatch,
     report: Report[Answer[SriftSolution]] | None = None,
 ) -> Answer[SriftSolution]:
-    """Look for fleets with CP-SAT in this process."""
     request = SolveRequest(gap=gap, seed=seed, stopwatch=stopwatch)
     search = FleetSearch(instance, request.stopwatch)
     model = FleetModel(instance, request)

@@ -93,7 +93,6 @@ class FleetList:
         return reached & self._mask
 
     def _choose(self, ranges: tuple[CountRange, ...], units: int) -> Iterator[list[_Choice]]:
-        """List the choices of some types that reach so many units together."""
         if not ranges:
             yield []
             return

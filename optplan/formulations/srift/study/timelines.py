@@ -135,7 +135,6 @@ class _Draft:
         self._now_s, self._done, self._spent_usd = 0.0, 0, 0.0
 
     def add(self, happening: Happening, seconds: float, *, iterations: int = 0, spent_usd: float = 0.0) -> None:
-        """Add what takes so many seconds."""
         start_s, done, spent = self._now_s, self._done, self._spent_usd
         self._now_s, self._done, self._spent_usd = start_s + seconds, done + iterations, spent + spent_usd
         if seconds > 0:
