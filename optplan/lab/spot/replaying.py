@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,15 +215,8 @@ class Situation:
         return min(zones, key=lambda zone: self.prices_usd[zone], default=IDLE)
 
 
-class SpotPolicy(Protocol):
-    """Says where a job is next."""
-
-    @property
-    def name(self) -> str:
-        """As people give it."""
-
-    def choose(self, situation: Situation) -> int:
-        """Return the place for the step that begins: a zone that is available, ``ON_DEMAND`` or ``IDLE``."""
+#: Says where a job is in the step that begins: in a zone that is available, ``ON_DEMAND`` or ``IDLE``.
+SpotPolicy = Callable[[Situation], int]
 
 
 @dataclass
@@ -298,8 +291,8 @@ class SpotOutcome:
         }
 
 
-def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
-    """Run a job from the beginning of a market until it is done or its deadline is over."""
+def replay(job: SpotJob, market: SpotMarket, choose: SpotPolicy, policy: str = "") -> SpotOutcome:
+    """Run a job from the beginning of a market until it is done or its deadline is over; a policy has a name."""
     if market.steps < job.deadline or market.step_s != job.step_s:
         told = f"{market.steps} steps of {market.step_s:g} s"
         raise UsageError(f"market: got {told}; the job's deadline is {job.deadline} steps of {job.step_s:g} s")
@@ -313,9 +306,9 @@ def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
             current.stop, current.is_lost = step, True
             stretches.append(current)
             current, pending, since = Stretch(step, IDLE), 0, 0
-        chosen = policy.choose(Situation(job, step, current.place, pending, since, left, seen, tuple(prices)))
+        chosen = choose(Situation(job, step, current.place, pending, since, left, seen, tuple(prices)))
         if not (chosen in (IDLE, ON_DEMAND) or (0 <= chosen < len(seen) and seen[chosen])):
-            raise UsageError(f"policy {policy.name}: chose place {chosen} at step {step}, where there is no VM")
+            raise UsageError(f"policy {policy}: chose place {chosen} at step {step}, where there is no VM")
         if chosen != current.place:
             if current.start < step:
                 current.stop = step
@@ -331,4 +324,4 @@ def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
         if not left:
             break
     current.stop = step + 1
-    return SpotOutcome(job, market.zones, policy.name, (*stretches, current), left)
+    return SpotOutcome(job, market.zones, policy, (*stretches, current), left)
