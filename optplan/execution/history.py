@@ -104,7 +104,6 @@ class _Stays:
         self.shown = ""  #: The first number that was shown, which counts where no metric is named.
 
     def see(self, record: told.Record) -> None:
-        """Take a record into account."""
         match record:
             case told.OperationWanted():
                 label, before = record.segment if self._in_stages else "", self.last.get(record.trial)

@@ -327,7 +327,6 @@ def hold_folder(path: Path, what: str, harmless: Iterable[str], lock: str, busy:
 
 
 def _list_started(folder: Path) -> set[str]:
-    """Return the names of the operations whose folders are there."""
     return {path.parent.name for path in folder.glob(_STARTED)}
 
 

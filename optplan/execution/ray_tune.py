@@ -186,7 +186,6 @@ class PlanScheduler(TrialScheduler):
         self._scheduler = Scheduler(self._state, self._rules)
 
     def _take_note(self, now_s: float) -> None:
-        """Find the operations that Tune has ended."""
         for name, operation in list(self._operations.items()):
             trial = self._trials[name]
             if trial.status == Trial.ERROR:

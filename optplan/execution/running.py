@@ -338,7 +338,6 @@ def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
 
 
 def _plan_segment(segment: SegmentState) -> SegmentOutcome:
-    """Describe a segment as planned."""
     what, expected = segment.segment, segment.segment.expected
     return SegmentOutcome(
         id=what.id,
@@ -353,7 +352,6 @@ def _plan_segment(segment: SegmentState) -> SegmentOutcome:
 
 
 def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
-    """Describe a segment as planned and as it went."""
     opened_s, began_s, ended_s, end_s = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return _plan_segment(segment).replace(
         actual_start_s=opened_s,

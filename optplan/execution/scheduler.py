@@ -230,7 +230,6 @@ class Scheduler:
             self._emit(told.Ended(now_s, finalists[0], finalists=finalists))
 
     def _choose_members(self, segment: SegmentState) -> list[str]:
-        """Return a segment's members, the best first."""
         what, state = segment.segment, self._state
         if self._is_fleet:
             return ["job"]
@@ -333,7 +332,6 @@ class Scheduler:
         self._emit(told.OperationWanted(now_s, name, segment.segment.id, trial, attempt, place))
 
     def _give_back(self, now_s: float) -> None:
-        """Give back the nodes of pools that nobody needs any more."""
         state = self._state
         needed = {each.segment.pool for each in state.segments.values() if each.phase is not Phase.ENDED}
         for pool in sorted(set(state.pools) - needed):

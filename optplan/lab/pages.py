@@ -153,7 +153,6 @@ def _say(number: float | None, form: str) -> str:
 
 
 def _draw_efficiency(outcome: Outcome) -> Figure:
-    """Draw what each stretch of time did with the GPUs in use."""
     figure = new_figure(height=260)
     told = outcome.tell_over_time()
     hours = [place * told["stretch_s"] / SECONDS_PER_HOUR for place in range(len(told["efficiency"]))]

@@ -270,7 +270,6 @@ def _read(path: Path, digest: str) -> dict[str, Any]:
 
 
 def _place(folder: Path, cell: Cell, digest: str) -> tuple[Path, str]:
-    """Return a cell's file, and its digest."""
     policy = Path(cell.policy).stem if Path(cell.policy).suffix else cell.policy
     words = re.sub(r"[^\w.-]+", "-", f"{Path(cell.workload).stem}-{policy}")
     return folder / f"{words}-{digest[:_DIGITS]}.json", digest

@@ -14,7 +14,6 @@ from optplan.cli.options import DATA, DIR, FILE, force_option, known_name
 
 
 def _list_targets() -> list[str]:
-    """List the names of exporters."""
     from optplan.execution.exports.entries import exporters
 
     return list(exporters())

@@ -87,7 +87,6 @@ def _read_course(given: dict[str, Any]) -> Course | None:
 
 
 def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
-    """List the main figures, each with its name."""
     facts = [
         ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
         ("fleets", ", then ".join(outcome.fleets) or NOTHING),
@@ -105,7 +104,6 @@ def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
 
 
 def _describe_record(record: told.Record) -> str:
-    """Say in a line what has happened; empty for what readers need not know."""
     match record:
         case told.OperationWanted():
             return f"{record.operation} is started on {len(record.place)} VMs"

@@ -61,7 +61,6 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
 
 
 def _serve(folder: Path, outputs: Outputs) -> int:
-    """Serve the page of a folder until Ctrl-C."""
     from optplan.execution.cli.live import serve_page
 
     def tell(address: str) -> None:
@@ -85,7 +84,6 @@ def build_pages(folders: Sequence[Path]) -> Page:
 
 
 def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
-    """Show runs of searches beside one another."""
     from optplan.execution.cli.searches import comparison_table
     from optplan.execution.running import SearchRun
 

@@ -79,7 +79,6 @@ class _Streams(RunKind):
 
 
 def _make_table(outcome: StreamOutcome) -> Table:
-    """Make the table of planned against actual, two rows for each class."""
     rows: list[tuple[str, ...]] = []
     for one in outcome.classes:
         planned = (_seconds(one.planned_jct_s), _hours(one.planned_gpu_hours))
@@ -92,7 +91,6 @@ def _make_table(outcome: StreamOutcome) -> Table:
 
 
 def _list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
-    """List the main figures, each with its name."""
     facts = [
         ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
         ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),

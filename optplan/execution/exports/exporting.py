@@ -158,7 +158,6 @@ def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping
 
 
 def _require_classes(taken: Outline, command: str, commands: Mapping[str, str]) -> None:
-    """Refuse commands of classes that the plan does not have, and classes without a command."""
     classes = [unit.id for unit in taken.plan.units] if taken.kind == "stream" else []
     for name in commands:
         if name not in classes:

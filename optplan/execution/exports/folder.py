@@ -162,7 +162,6 @@ def _write_members(step: Step, request: ExportRequest) -> str:
 
 
 def _write_configuration(configuration: Mapping[str, Any], names: list[str]) -> str:
-    """Return what a trial tries as one line of shell."""
     values = {"OPTPLAN_CONFIG": json.dumps(configuration, ensure_ascii=True)}
     for number, name in enumerate(names, start=1):
         value = configuration.get(name, "")

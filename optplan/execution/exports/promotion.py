@@ -238,7 +238,6 @@ def _rank(exported: Exported, values: Mapping[str, float]) -> list[str]:
 
 
 def _read_values(exported: Exported, step: Step) -> dict[str, float]:
-    """Return what those have shown last who have ended a step."""
     marks = {
         trial: exported.folder / "trials" / trial / f"ended-{step.name}" for trial in _read_members(exported, step)
     }

@@ -235,7 +235,6 @@ def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
 
 
 def _name_all(ids: Sequence[str]) -> dict[str, str]:
-    """Return a distinct safe name for each id."""
     safe = [_safe(each) for each in ids]
     return {each: name if safe.count(name) == 1 else _shorten(name, each) for each, name in zip(ids, safe, strict=True)}
 

@@ -180,7 +180,6 @@ class FleetState(RunState):
             self.last_failure = record.why
 
     def _see_change(self, record: told.NodeChanged) -> None:
-        """Take note of a VM that is lost, or has come back."""
         vm = self.nodes[record.node]
         if record.phase == Phase.LOST:
             self.missing.add(vm.name)

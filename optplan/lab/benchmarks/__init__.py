@@ -36,7 +36,6 @@ def run_suite(
 
 
 def _run_every_solver(formulation: Formulation, *, quick: bool) -> Iterator[Row]:
-    """Measure every solver of a formulation on each of its instances that it takes."""
     for instance in formulation.bench_instances(quick=quick):
         asked = formulation.describe(instance)
         for entry in formulation.solvers:

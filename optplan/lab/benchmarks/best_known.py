@@ -67,7 +67,6 @@ def list_questions(*, quick: bool) -> Iterator[tuple[str, Record]]:
 
 
 def _ask(name: str, record: Record) -> tuple[Row, Result[Solution]]:
-    """Solve what a record is about, and check its proof."""
     instance = ask_as_recorded(build_named(name), record)
     row, result = solve_and_verify(instance, name_record(name, record))
     row.extra["stands"] = _compare(instance, result, record)
@@ -78,7 +77,6 @@ def _ask(name: str, record: Record) -> tuple[Row, Result[Solution]]:
 
 
 def _compare(instance: Instance, result: Result[Solution], record: Record) -> str:
-    """Say how an answer stands beside what is recorded."""
     if "objective" not in record:
         return "no answer" if result.objective is None else "new"
     if result.objective is None:
@@ -97,7 +95,6 @@ def _compare(instance: Instance, result: Result[Solution], record: Record) -> st
 
 
 def _check_proof(instance: Instance, record: Record) -> str:
-    """Derive objective and bound of a record anew from the file of its proof."""
     if "proof_file" not in record:
         return "no file"
     proof = read_proof(record["proof_file"])

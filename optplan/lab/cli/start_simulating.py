@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float]:
-    """Read the longest waits into seconds, by application."""
     waits: dict[str, float] = {}
     for text in texts:
         name, equals, value = text.partition("=")

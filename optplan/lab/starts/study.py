@@ -252,7 +252,6 @@ def _best_threshold(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Map
 
 
 def _cost(outcome: Outcome, gpus: IntArray, prices: DailyPrices) -> float:
-    """Return what GPUs cost that change with an outcome's times."""
     return float(np.dot(gpus[:-1], np.diff(prices.paid_until(outcome.times_s))))
 
 

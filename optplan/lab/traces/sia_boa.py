@@ -200,7 +200,6 @@ def _derive_on_all(
 
 
 def _make_class(jobs: Workload, profiles: Sequence[EpochProfile]) -> JobClass:
-    """Make a class from an application's profiles on one type or several; the first is the reference."""
     first = profiles[0]
     return JobClass(
         arrival_rate_per_hour=jobs.jobs_per_application[first.application] / (jobs.span_s / SECONDS_PER_HOUR),
@@ -232,7 +231,6 @@ def _tell_source(
     timing: Timing,
     slowdown: bool,
 ) -> dict[str, str]:
-    """Say where every figure comes from, by what it is."""
     several = len(limits) > 1
     source = {
         "trace": f"{workload.parent.name}/{workload.name}, {len(jobs.job_names)} jobs",
