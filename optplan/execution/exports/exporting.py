@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,7 +91,8 @@ def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = Fa
             raise OutputError(f"{target.parent}: cannot be made ({error.strerror}); give another folder") from None
         write_text(text, target, overwrite=overwrite)
         if name.endswith(".sh"):
-            target.chmod(target.stat().st_mode | 0o111 & ~_umask())
+            mode = target.stat().st_mode
+            target.chmod(mode | (mode & 0o444) >> 2)  # by whoever may read it
 
 
 def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
@@ -129,12 +129,6 @@ def _read_manifest(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and "plan_id" in found else None
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:

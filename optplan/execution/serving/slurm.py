@@ -32,20 +32,21 @@ _OPEN = frozenset({"running", "pending", "requeued"})
 
 
 @dataclass(frozen=True)
-class ClassNames:
-    """Finds classes by a regular expression: the class is its first group, else all that it finds.
+class SlurmJobs:
+    """Turns jobs of Slurm into events; ``clock`` reads times as Slurm writes them.
 
-    Where it is empty, it is the known class that the name begins with, the longest of several: ``bert`` for
-    ``bert-large-17``.
+    The class of a job is the first group of a regular expression, or all that this finds in its name. Where it is empty
+    it is the known class that the name begins with, the longest of several: ``bert`` for ``bert-large-17``.
     """
 
+    clock: Clock
     pattern: str = ""
 
     def __post_init__(self) -> None:
         """Check the pattern."""
         find_by(self.pattern)
 
-    def find(self, name: str, known: Iterable[str]) -> str:
+    def find_class(self, name: str, known: Iterable[str]) -> str:
         """Return the class of a job."""
         if self.pattern:
             if found := find_by(self.pattern)(name):
@@ -57,14 +58,6 @@ class ClassNames:
             fix = f"begin its name with one of the classes, or give --class-pattern; {nearest_name_hint(name, classes)}"
             raise DataError("name", f"{show_value(name)} begins with no class that is known", fix)
         return max(fits, key=len)
-
-
-@dataclass(frozen=True)
-class SlurmJobs:
-    """Turns jobs of Slurm into events; ``clock`` reads times as Slurm writes them."""
-
-    class_names: ClassNames
-    clock: Clock
 
     def read_list(self, path: Path, instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
         """Read what ``sacct --parsable2`` printed: the events, and what was left out of the list."""
@@ -82,7 +75,7 @@ class SlurmJobs:
         with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
             file.write(found)
             file.flush()
-            return SlurmJobs(self.class_names, Clock()).read_list(Path(file.name), instance)
+            return SlurmJobs(Clock(), self.pattern).read_list(Path(file.name), instance)
 
     def _turn(self, rows: Iterable[Row], instance: BoaInstance, left_out: LeftOut) -> Iterator[OnlineEvent]:
         for row in rows:
@@ -93,7 +86,7 @@ class SlurmJobs:
                 left_out.add("jobs without a time of submission", row.where)
                 continue
             try:
-                job_class = self.class_names.find(row.name, instance.classes)
+                job_class = self.find_class(row.name, instance.classes)
             except DataError as error:
                 left_out.add("jobs of no class", row.where, error.problem)
                 continue
