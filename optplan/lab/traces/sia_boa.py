@@ -19,7 +19,7 @@ from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_j
 from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.job_logs.jobs_table import write_jobs
 from optplan.instances.job_logs.records import Row
-from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs
+from optplan.lab.traces.sia import EpochProfile, Timing, derive_epochs
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, list_gpus, read_workload
 from optplan.quantities import round_shared
@@ -190,7 +190,6 @@ def _derive_on_all(
                 np.arange(1, limit + 1),
                 slowdown=slowdown,
                 timing=timing,
-                infeasible=Infeasible.LEAVE_OUT,
             )
         except CannotRunError as error:
             refusals[gpu] = error
