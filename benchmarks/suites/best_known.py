@@ -17,8 +17,8 @@ from optplan.contracts import BoundProof, Instance, Result, Sense, Solution
 from optplan.formulations import formulation_of
 from optplan.instances.files import format_json, write_text
 from optplan.instances.library import FIELDS, Record, ask_as_recorded, build_named, manifest, name_record, read_proof
-from optplan.lab.benchmarks.rows import Row, solve_and_verify
 from optplan.verification import verify
+from suites.measured import Row, solve_and_verify
 
 #: By how much, relative to the larger, values may differ that are the same; of sampled ones, by how much.
 _TOLERANCE, _SAMPLED_TOLERANCE = 1e-9, 1e-2
@@ -29,6 +29,8 @@ _ASKED = {
     "boa-philly": ("140gpu", "160gpu", "180gpu", "200gpu", "300gpu"),
     "boa-gavel": ("90usd/hour", "110usd/hour", "140usd/hour"),
 }
+#: What the suite is called.
+BEST_KNOWN = "best-known"
 #: The file of what is new, in the folder that is asked for.
 RECORDS = "records.json"
 
