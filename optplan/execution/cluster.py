@@ -131,7 +131,7 @@ def rate_usd_per_s(state: State) -> float:
         running = state.operations[name].operation
         resource = state.plan.resources[state.segments[running.segment].segment.resource]
         if resource.billing is Billing.GPUS:
-            rate += _gpu_usd_per_s(resource) * running.workers * running.gpus_per_worker
+            rate += _gpu_usd_per_s(resource) * running.gpus
     return rate
 
 
@@ -211,7 +211,7 @@ def _busy_gpu_s(state: State, segment: SegmentState, now_s: float) -> float:
     busy_s = segment.busy_gpu_s
     for name in segment.running:
         running = state.operations[name]
-        busy_s += (now_s - running.wanted_s) * running.operation.workers * running.operation.gpus_per_worker
+        busy_s += (now_s - running.wanted_s) * running.operation.gpus
     return busy_s
 
 
@@ -290,7 +290,7 @@ def _list_trials(state: State, since_s: float) -> list[MeasuredTrial]:
         measured.append(
             MeasuredTrial(
                 segment=operation.segment,
-                gpus=operation.workers * operation.gpus_per_worker,
+                gpus=operation.gpus,
                 nodes=max(1, len(operation.place)),
                 iterations=steps,
                 iteration_s=step_s,

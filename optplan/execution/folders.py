@@ -233,7 +233,7 @@ class FolderExecutor(Executor, Generic[Handle]):
         return {
             **asdict(operation),
             **asdict(settings),
-            "gpus": operation.workers * operation.gpus_per_worker,
+            "gpus": operation.gpus,
             "folder": str(Path(settings.folder).resolve()),
             "root": str(settings.root.resolve()),
             "log": str(log.resolve()),

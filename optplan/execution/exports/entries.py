@@ -80,7 +80,7 @@ _OWN = (
         name="trainjob",
         summary="a TrainJob of Kubeflow Trainer for each segment",
         needs="kubectl, a training runtime, and a volume that its pods mount",
-        write=f"{_HERE}.kubernetes:write_train_jobs",
+        write=f"{_HERE}.kubernetes:write_files",
         template=f"{_HERE}.kubernetes:TrainJobTemplate",
         workdir=Workdir.IMAGE,
     ),

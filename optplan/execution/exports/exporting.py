@@ -40,7 +40,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
         **vars(taken),
         command=command,
         options=given,
-        template=_read_template(entry, given.template),
+        template=(load(entry.template) if entry.template else Template).parse(dict(given.template), path="template"),
         workdir=_find_workdir(entry, given.workdir),
         enters_workdir=entry.workdir is not Workdir.COPIED,
         configurations=_draw(taken, given, command),
@@ -129,11 +129,6 @@ def _read_manifest(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and "plan_id" in found else None
-
-
-def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:
-    kind: type[Template] = load(entry.template) if entry.template else Template
-    return kind.parse(dict(data), path="template")
 
 
 def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:

@@ -55,7 +55,8 @@ def write_files(request: ExportRequest) -> Mapping[str, str]:
     if request.kind == "stream":
         return {**files, "submit.sh": read_script("skypilot-stream.sh")}
     if request.kind == "search":
-        files["stage.sh"] = _write_stage(request)
+        promote = write_promotion(request, '"$here"')
+        files["stage.sh"] = read_script("skypilot-stage.sh", retries=request.options.retries, promote=promote)
     return {**files, "submit.sh": read_script("skypilot.sh", name=next(iter(pipelines)))}
 
 
@@ -114,8 +115,3 @@ def _write_task(step: Step, after: str, request: ExportRequest) -> dict[str, Any
         run=f"{run}\n",
         setup="".join(f"{line}\n" for line in ["set -e", *setup]) if setup else None,
     )
-
-
-def _write_stage(request: ExportRequest) -> str:
-    promote = write_promotion(request, '"$here"')
-    return read_script("skypilot-stage.sh", retries=request.options.retries, promote=promote)

@@ -102,7 +102,9 @@ class SlurmQuestions:
     def look(self) -> int:
         """Ask once and tell; return how many events that were."""
         events, left_out = self._slurm.ask(self._publisher.view.instance, days=self._days)
-        _tell_and_log("sacct", self._publisher, events, left_out)
+        _tell_left_out("sacct", left_out)
+        for complaint in tell_all(self._publisher, events):
+            _LOG.warning("sacct: %s", complaint)
         self._days = _LATER_DAYS
         return len(events)
 
@@ -144,12 +146,6 @@ def make_sources(
     if sacct:
         sources.append(repeat(SlurmQuestions(publisher, jobs).look, _ASK_S))
     return sources
-
-
-def _tell_and_log(what: str, publisher: Publisher, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:
-    _tell_left_out(what, left_out)
-    for complaint in tell_all(publisher, events):
-        _LOG.warning("%s: %s", what, complaint)
 
 
 def _tell_left_out(what: str, left_out: LeftOut) -> None:

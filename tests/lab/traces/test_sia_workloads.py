@@ -84,12 +84,6 @@ def test_records_cannot_be_changed(tmp_path: Path) -> None:
         workload.submission_s[0] = 1.0
 
 
-def test_own_applications_are_accepted_when_named(tmp_path: Path) -> None:
-    """Applications of the user's own are known once the caller says so."""
-    path = write(tmp_path, HEADER + "a,0,mine,1,12\n")
-    assert read_workload(path, applications=["mine"]).applications == ("mine",)
-
-
 JOB = "a,0,bert,1,12\n"
 
 
