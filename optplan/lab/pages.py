@@ -12,7 +12,7 @@ from optplan.instances.job_traces import JobTrace, Level
 from optplan.lab.cluster.outcome import Outcome, find_queued_s
 from optplan.lab.spot.replaying import SpotOutcome, name_place
 from optplan.lab.spot.trials import Score
-from optplan.lab.starts.study import RuleOutcome, StartStudy
+from optplan.lab.starts import RuleOutcome, StartStudy
 from optplan.reporting.boa.logs import list_sizes, use_of_log
 from optplan.reporting.job_use import Use, tell_use
 from optplan.reporting.pages import Card, Charts, Items, Page, Section

@@ -94,8 +94,7 @@ def serve(
     from optplan.execution.serving.access import read_token
     from optplan.execution.serving.publisher import Publisher
     from optplan.execution.serving.service import Door
-    from optplan.execution.serving.slurm import SlurmJobs
-    from optplan.execution.serving.sources import make_sources
+    from optplan.execution.serving.sources import SlurmJobs, make_sources
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
     from optplan.instances.job_logs.times import Clock, find_zone

@@ -17,7 +17,7 @@ from optplan.lab.cli.simulating import profiled
 from optplan.units import parse_duration
 
 if TYPE_CHECKING:
-    from optplan.lab.starts.study import StartStudy
+    from optplan.lab.starts import StartStudy
 
 
 def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float]:
@@ -91,8 +91,7 @@ def simulate_starts(
     found exactly, as is the least cost for every amount of waiting.
     """
     from optplan.lab.pages import build_starts_page
-    from optplan.lab.starts.study import study_starts
-    from optplan.lab.starts.uses import read_daily_prices
+    from optplan.lab.starts import read_daily_prices, study_starts
     from optplan.lab.sweeps import Cell
 
     jobs = Cell.parse({"workload": str(workload), "profiles": str(profiles), "policy": policy, **cell})

@@ -23,8 +23,14 @@ import yaml
 
 from optplan.contracts import Plan, registry
 from optplan.errors import OptplanError, OutputError, RegistrationWarning, UsageError
-from optplan.execution.exports.entries import EXPORTER_GROUP, ExporterEntry, exporter_named, exporters
-from optplan.execution.exports.exporting import export, write_folder
+from optplan.execution.exports.exporting import (
+    EXPORTER_GROUP,
+    ExporterEntry,
+    export,
+    exporter_named,
+    exporters,
+    write_folder,
+)
 from optplan.execution.exports.promotion import (
     LimitPassedError,
     choose_way,

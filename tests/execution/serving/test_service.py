@@ -13,7 +13,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.service import MOST_BYTES
-from optplan.execution.serving.slurm import SlurmJobs
+from optplan.execution.serving.sources import SlurmJobs
 from optplan.instances.job_logs.times import Clock
 from tests.execution.serving.conftest import TOKEN, Asking
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.starts.study import find_bargains, list_waits, trade, wait_for_price
-from optplan.lab.starts.uses import DailyPrices, JobUse, read_daily_prices
+from optplan.lab.starts import DailyPrices, JobUse, find_bargains, list_waits, read_daily_prices, trade, wait_for_price
 
 HOUR = 3600.0
 #: 1 dollar an hour from midnight to noon, 3 dollars after that.
