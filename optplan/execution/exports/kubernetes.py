@@ -41,13 +41,7 @@ class Placement(FrozenModel):
 
 
 class PodTemplate(Template):
-    """What is merged into pods.
-
-    ``image`` has the training code and Bash. ``run_dir``, the folder of the export in the containers, is on the volume
-    of ``claim``, which all of them mount. ``requests`` are of other resources, such as ``cpu: "8"``; extended ones,
-    such as ``rdma/hca``, are limits, too. ``queue`` is Kueue's local queue; ``elastic`` sets its annotation to resize
-    jobs, a feature that it has to have switched on.
-    """
+    """What is merged into pods; ``run_dir``, the folder of the export there, is on the volume of ``claim``."""
 
     image: Annotated[str, Field(min_length=1)]
     run_dir: Annotated[str, Field(pattern=r"^/.*$")] = "/optplan"

@@ -13,7 +13,7 @@ from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, PRICE, argument, flag, named, option
 from optplan.cli.outputs import Outputs, format_csv
 from optplan.errors import UsageError
-from optplan.lab.cli.simulating import profiled
+from optplan.lab.cli.simulating import profiles_options
 from optplan.units import parse_duration
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "report": "Write an HTML report.",
     },
 )
-@profiled
+@profiles_options(required=True)
+@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
 def simulate_starts(
     workload: Path = argument(metavar="WORKLOAD", type=FILE),
     *,
