@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from suites.best_known import RECORDS
+from suites.best_known import RECORDS, name_record
 
-from optplan.instances.library import manifest, name_record
+from optplan.instances.library import manifest
 
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
 _HEADING = (
