@@ -50,7 +50,8 @@ def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int],
     if surplus <= 0:
         return []
     resource = state.plan.resources[state.nodes[nodes[0]].resource]
-    if resource.billing is Billing.NODES and any(_is_young(state.nodes[name], resource, now_s) for name in nodes):
+    is_young = any(each_s < resource.minimum_charge_s for each_s in paid_s(state, pool, now_s))
+    if resource.billing is Billing.NODES and is_young:
         return nodes[:surplus]
     last = last_places(state, trials, nodes, resource.gpus_per_node)
     return choose_releases(trials, nodes, last, surplus)
@@ -234,11 +235,6 @@ def _usd_per_s(node: NodeState, resource: Resource) -> float:
 
 def _paid_from(node: NodeState, resource: Resource) -> float | None:
     return node.launch_s if resource.launch_billed else node.ready_s
-
-
-def _is_young(node: NodeState, resource: Resource, now_s: float) -> bool:
-    begin_s = _paid_from(node, resource)
-    return begin_s is not None and now_s - begin_s < resource.minimum_charge_s
 
 
 def take_stock(

@@ -23,7 +23,7 @@ import numpy as np
 
 from optplan.errors import DataError, InternalError, UsageError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, read_rows
-from optplan.lab.cluster.jobs import Job, SchedulingPolicy
+from optplan.lab.cluster.jobs import Job
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.policies.naming import make_policy
@@ -99,14 +99,6 @@ class JobUse:
         paid = prices.paid_until(np.asarray(starts_s)[:, None] + self.edges_s)
         cost: FloatArray = np.diff(paid, axis=1) @ self.gpus
         return cost
-
-
-def require_widths(policy: SchedulingPolicy) -> SchedulingPolicy:
-    """Return a policy that gives jobs what they want at once, whatever the time and the others are."""
-    if type(policy) is not InTurn:
-        message = f"policy: {policy.name} has no fixed widths; choose a plan, one-gpu, one-width:N or reservation"
-        raise UsageError(message)
-    return policy
 
 
 def list_uses(outcome: Outcome) -> list[JobUse]:
@@ -301,7 +293,10 @@ def study_starts(
         if name not in known:
             hint = nearest_name_hint(name, known)
             raise UsageError(f"may_wait: no job of the workload runs {name!r} (it has {', '.join(known)}); {hint}")
-    policy = require_widths(make_policy(cell.policy))
+    policy = make_policy(cell.policy)
+    if type(policy) is not InTurn:  # others do not give jobs what they want at once, whatever time it is
+        message = f"policy: {policy.name} has no fixed widths; choose a plan, one-gpu, one-width:N or reservation"
+        raise UsageError(message)
     first = replay(jobs, policy, gpus_per_node=gpus_per_node)
     uses = list_uses(first)
     if not uses:
