@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from optplan.contracts.parts import Part, load
 from optplan.contracts.plan import Plan
 from optplan.contracts.registry import leave_out, list_entries, load_entry
-from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
+from optplan.errors import OutputError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION, describe, write_launcher
 from optplan.execution.exports.request import ExportOptions, ExportRequest, Template, placeholders
 from optplan.execution.exports.steps import Outline, kind_of, outline
@@ -146,7 +146,10 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
     entry = exporter_named(to)
     given = ExportOptions.parse(options)
     taken = outline(plan, margin=given.margin, quantile=given.time_quantile, gpus_per_node=given.gpus_per_node)
-    _require_classes(taken, command, given.commands)
+    classes = [unit.id for unit in plan.units] if taken.kind == "stream" and not command else []
+    for name in classes:
+        if name not in given.commands:
+            raise UsageError(f"command: class {name!r} has none; give --command {name}=TEXT, or one for all")
     if given.overlay and entry.workdir is not Workdir.IMAGE:
         raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
     rules = Rules.of(plan, given.metric, given.mode)
@@ -258,17 +261,6 @@ def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping
         return ()
     drawn = draw_configurations(taken.plan, list_trials(taken.plan), options.space, options.seed)
     return tuple(drawn.values())
-
-
-def _require_classes(taken: Outline, command: str, commands: Mapping[str, str]) -> None:
-    classes = [unit.id for unit in taken.plan.units] if taken.kind == "stream" else []
-    for name in commands:
-        if name not in classes:
-            hint = nearest_name_hint(name, classes) if classes else "only plans of streams have classes: leave it out"
-            raise DataError(f"commands.{name}", "the plan has no such class", hint)
-    missing = [name for name in classes if name not in commands]
-    if not command and missing:
-        raise UsageError(f"command: class {missing[0]!r} has none; give --command {missing[0]}=TEXT, or one for all")
 
 
 def _find_workdir(entry: ExporterEntry, given: str | None) -> str | None:

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.spot_traces import SpotTrace, read_ticks
 from optplan.schema import LARGEST_AMOUNT, FloatArray, freeze
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -149,10 +149,7 @@ def build_market(
         raise UsageError(f"nodes: got {nodes}, but no zone ever has more than {alive.max()} VMs; ask for fewer")
     prices = np.empty((len(traces), count * finer))
     for row, zone in enumerate(traces):
-        price = spot_usd_per_hour.get(zone)
-        if price is None:
-            hint = nearest_name_hint(zone, spot_usd_per_hour) if spot_usd_per_hour else "none are given"
-            raise UsageError(f"price of {zone}: missing; {hint}")
+        price = spot_usd_per_hour[zone]
         prices[row] = (
             price.at(np.arange(count * finer, dtype=np.float64) * step_s) if isinstance(price, SpotPrices) else price
         )
