@@ -40,14 +40,9 @@ class DailyPrices:
     """What a GPU costs at each of 24 hours from midnight on; time zero of what is paid is at ``first_hour``."""
 
     def __init__(self, usd_per_gpu_hour: Sequence[float] | FloatArray, first_hour: int = 0) -> None:
-        prices = np.asarray(usd_per_gpu_hour, dtype=np.float64)
-        if prices.shape != (_HOURS,) or not (np.isfinite(prices) & (prices >= 0.0)).all():
-            raise UsageError(f"usd_per_gpu_hour: got {prices.tolist()}; {_HOURS} finite prices from zero on are needed")
-        if first_hour not in range(_HOURS):
-            raise UsageError(f"first_hour: got {first_hour!r}; an hour from 0 to {_HOURS - 1} is needed")
-        self.usd_per_gpu_hour = prices
+        self.usd_per_gpu_hour = np.asarray(usd_per_gpu_hour, dtype=np.float64)
         self.first_hour = first_hour
-        self._from_midnight = np.append(0.0, np.cumsum(prices))
+        self._from_midnight = np.append(0.0, np.cumsum(self.usd_per_gpu_hour))
 
     def paid_until(self, time_s: FloatArray) -> FloatArray:
         """Return what one GPU costs from a fixed time on, in US dollars: piecewise linear, with breaks at hours."""
@@ -286,13 +281,14 @@ def study_starts(
 ) -> StartStudy:
     """Replay jobs of fixed widths that start by several rules; those not in ``may_wait_s`` start at once."""
     # Each of ``worths_usd`` weighs an hour against money; without thresholds there is the best of the 24 in hindsight.
-    _check(may_wait_s, worths_usd, thresholds_usd)
     jobs, gpus_per_node, _ = cell.make_jobs()
     known = sorted({job.application for job in jobs})
-    for name in may_wait_s:
+    for name, longest_s in may_wait_s.items():
         if name not in known:
             hint = nearest_name_hint(name, known)
             raise UsageError(f"may_wait: no job of the workload runs {name!r} (it has {', '.join(known)}); {hint}")
+        if math.isinf(longest_s):
+            raise UsageError(f"may_wait of {name}: got {longest_s!r}; a finite number of at least zero is needed")
     policy = make_policy(cell.policy)
     if type(policy) is not InTurn:  # others do not give jobs what they want at once, whatever time it is
         message = f"policy: {policy.name} has no fixed widths; choose a plan, one-gpu, one-width:N or reservation"
@@ -321,17 +317,6 @@ def study_starts(
     rules.append(start("least cost", np.array([each.wait_s[-1] for each in bargains])))
     saved, wait_s, cost_usd = trade(bargains)
     return StartStudy(policy.name, prices, uses, may_wait_s, rules, saved, wait_s, cost_usd, first.problems)
-
-
-def _check(may_wait_s: Mapping[str, float], worths_usd: Sequence[float], thresholds_usd: Sequence[float]) -> None:
-    for what, numbers in (
-        *((f"may_wait of {name}", [wait_s]) for name, wait_s in may_wait_s.items()),
-        ("hour_worth", worths_usd),
-        ("threshold", thresholds_usd),
-    ):
-        for number in numbers:
-            if not (math.isfinite(number) and number >= 0.0):
-                raise UsageError(f"{what}: got {number!r}; a finite number of at least zero is needed")
 
 
 def _wait_for(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Mapping[str, float], usd: float) -> FloatArray:

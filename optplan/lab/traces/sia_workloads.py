@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
@@ -180,8 +180,6 @@ def read_workload(path: Path | str, *, span_h: float | None = None) -> Workload:
 
 def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workload:
     """Repeat a workload so many ``times``, each turned within its span by a random offset; names end in ``/2``, ..."""
-    if times < 1:
-        raise UsageError(f"times: got {times}; at least 1 is needed")
     offsets_s = np.random.default_rng(seed).uniform(0.0, workload.span_s, times)
     offsets_s[0] = 0.0
     numbers = np.arange(times)[:, None]
