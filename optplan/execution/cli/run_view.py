@@ -21,8 +21,6 @@ from optplan.units import format_duration
 if TYPE_CHECKING:
     from rich.status import Status
 
-#: What is said of a virtual clock where there is nothing to train.
-_UNTRAINED = "nothing is trained"
 #: Lines of a failed trial's output that are shown.
 _TAIL_LINES = 12
 
@@ -79,7 +77,8 @@ class RunView:
                 shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
                 return [f"{when} {record.segment} ended{shown}"]
             case told.Began() | told.Resumed() if self._rules.is_virtual:
-                return ["virtual run: " + ("trials are trained at once" if self._rules.is_trained else _UNTRAINED)]
+                trained = "trials are trained at once" if self._rules.is_trained else "nothing is trained"
+                return [f"virtual run: {trained}"]
             case told.Progressed() | told.OperationEnded():
                 value = record.metrics.get(self._rules.metric)
                 if isinstance(value, int | float) and math.isfinite(value):
