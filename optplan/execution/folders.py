@@ -287,7 +287,6 @@ class FolderExecutor(Executor, Generic[Handle]):
             self._events.append(Progressed(self.now_s(), running.operation.id, *done))
 
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
-        """Whether a checkpoint is there, all of it."""
         return is_whole(self._settings.root, checkpoint)
 
     def _conclude(self, running: Running[Handle]) -> Event:

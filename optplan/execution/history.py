@@ -253,7 +253,6 @@ def foresee(plan: Plan, until_s: float, offset_s: float = 0.0) -> list[Span]:
 
 
 def _name_states(state: object) -> Callable[[Any], str]:
-    """Return what says how a trial or a job stands."""
     if not isinstance(state, State):
         return lambda job: (
             GIVEN_UP if job.why_dropped else DONE if job.is_over else RUNNING if job.operation else WAITING

@@ -242,7 +242,6 @@ class PlanScheduler(TrialScheduler):
                     self._end(name, now_s)  # its time was up before Tune had started it
 
     def _stop_losers(self, tune_controller: Any) -> None:  # noqa: ANN401 - Tune's
-        """End the trials that no segment can want any more."""
         state = self._state
         awaited = {
             other

@@ -269,7 +269,6 @@ def _require_slots(plan: Plan, slots: int | None, where: str) -> None:
 
 
 def _count_slots(plan: Plan) -> int:
-    """Return the most GPUs that a plan's nodes have together."""
     most: dict[str, int] = {}
     for segment in plan.segments:
         gpus = segment.nodes * plan.resources[segment.resource].gpus_per_node

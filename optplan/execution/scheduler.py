@@ -302,7 +302,6 @@ class Scheduler:
         self._start(state.segments[state.plan.segments[0].id], "job", place, now_s)
 
     def _refill(self, segment: SegmentState, now_s: float) -> None:
-        """Start trials that wait for a turn, on the GPUs that others have left."""
         state, what = self._state, segment.segment
         end_s = segment.ends_at_s
         if self._is_fleet:

@@ -166,7 +166,6 @@ def find_bargains(use: JobUse, prices: DailyPrices, longest_s: float) -> Bargain
 
 
 def _is_above(waits_s: FloatArray, costs: FloatArray, one: int, middle: int, other: int) -> bool:
-    """Whether a point does not lie below the line between two others."""
     before = (costs[middle] - costs[one]) * (waits_s[other] - waits_s[middle])
     after = (costs[other] - costs[middle]) * (waits_s[middle] - waits_s[one])
     return bool(before >= after)

@@ -75,7 +75,6 @@ class _Fleets(RunKind):
 
 
 def _read_course(given: dict[str, Any]) -> Course | None:
-    """Return what happens on the virtual clock; None where nothing was said."""
     if not given:
         return None
     useless = sorted(given.keys() & {"notice", "back"})

@@ -253,7 +253,6 @@ def _run_kind(name: str) -> RunKind:
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """Return the fields of a record of options that were given as parameters."""
     fields, terms = dict(given), dict[str, float | str]()
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None

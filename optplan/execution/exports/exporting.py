@@ -240,7 +240,6 @@ def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) 
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return what an export says of itself; None where there is none."""
     try:
         found = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -252,7 +252,6 @@ class Monitor(Loop[FleetState]):
         return [name for name in silent if state.returns[name] < self._terms.retries]
 
     def _back_s(self, attempt: Attempt) -> float:
-        """Return when silent VMs are not waited for any longer."""
         silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
         return max(silent, default=-math.inf) + self._return_s
 

@@ -208,7 +208,6 @@ class VirtualFleet(ClockExecutor):
             self._hear(OperationEnded(now_s, name, done, {}, None, busy_s, complete))
 
     def _announce(self, loss: Loss) -> None:
-        """Say that a VM will go; and let it go when its time has come."""
         places = [vm for training in self._running.values() for vm in training.operation.place]
         vms = [vm for vm in places if vm.startswith(f"{loss.type}.vm-") and vm not in self._going]
         if not vms:
