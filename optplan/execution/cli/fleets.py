@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from optplan.contracts import Relaxation
 from optplan.errors import DataError, UsageError
 from optplan.execution import records as told
 from optplan.execution.cli.kinds import RunKind, Told
-from optplan.execution.cli.run_view import Teller, say
+from optplan.execution.cli.run_view import Teller, say, tell_line
 from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss
 from optplan.formulations.srift.planning import SriftPlan
@@ -43,7 +44,7 @@ class _Fleets(RunKind):
         return watch(plan, out=out, course=_read_course(own), listener=listener, **fields)
 
     def telling(self, *_: object) -> Teller:
-        return Teller(_describe_record)
+        return partial(tell_line, describe=_describe_record)
 
     def present(self, outcome: FleetOutcome) -> list[Shown]:
         return [*([_VIRTUAL] if outcome.virtual else []), fact_table(_list_facts(outcome))]

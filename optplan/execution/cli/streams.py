@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
-from optplan.execution.cli.run_view import Teller
+from optplan.execution.cli.run_view import Teller, tell_line
 from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.execution.streams.state import read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -51,7 +51,7 @@ class _Streams(RunKind):
         return run_stream(plan, read_jobs(own["jobs"]), out=own.get("out"), listener=listener, **instances, **fields)
 
     def telling(self, *_: object) -> Teller:
-        return Teller()
+        return tell_line
 
     def present(self, outcome: StreamOutcome) -> list[Shown]:
         told = [_VIRTUAL] if outcome.virtual else []
