@@ -16,7 +16,7 @@ from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.jobs import Sight
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.sweeps import Cell, Checksums, run
+from optplan.lab.sweeps import Cell, run
 from optplan.progress import Event, Listener
 
 Decided = TypeVar("Decided")
@@ -132,7 +132,7 @@ def average_efficiency(cell: Mapping[str, Any]) -> tuple[float, float]:
 _REVISION = 3
 
 
-def watch(cell: Cell, folder: Path, checksums: Checksums) -> dict[str, Any]:
+def watch(cell: Cell, folder: Path, checksums: Callable[[str], str]) -> dict[str, Any]:
     """Replay a cell and watch it; what was watched before is read.
 
     Returns ``decisions``, ``decision_mean_s`` and ``decision_most_s`` (processor time).

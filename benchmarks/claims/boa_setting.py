@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.files import write_json, write_text
-from optplan.lab.sweeps import Cell, Checksums
+from optplan.lab.sweeps import Cell, take_checksum
 from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.schema import FloatArray
@@ -204,7 +205,7 @@ class Setting:
         self.profiles = self.data / "sia" / "traces"
         plans = self.folder / ("plans" if self.slowdown else "plans-without-slowdown")
         self.planner = Planner(self.profiles, plans, self.scope.max_width, self.slowdown)
-        self.checksums = Checksums()
+        self.checksums = cache(take_checksum)
 
     @property
     def cells_folder(self) -> Path:

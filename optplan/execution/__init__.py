@@ -22,4 +22,4 @@ COMMANDS = {
 }
 FOLDERS = "optplan.execution.cli.looking:build_pages"
 REPORTS = "optplan.execution.cli.live:serve_report"
-LISTS = {"exporters": "optplan.execution.exports.entries:list_exporters"}
+LISTS = {"exporters": "optplan.execution.exports.exporting:list_exporters"}

@@ -2,7 +2,7 @@
 
 # ruff: noqa: I001 - would import every name by a statement of its own
 
-from optplan.execution.exports.entries import ExporterEntry as ExporterEntry
+from optplan.execution.exports.exporting import ExporterEntry as ExporterEntry
 from optplan.execution.fleets.hook import Member as Member
 from optplan.execution.measuring.trial_timings import measure_speedup as measure_speedup
 from optplan.execution.measuring.profiled_instances import (

@@ -50,7 +50,8 @@ def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int],
     if surplus <= 0:
         return []
     resource = state.plan.resources[state.nodes[nodes[0]].resource]
-    if resource.billing is Billing.NODES and any(_is_young(state.nodes[name], resource, now_s) for name in nodes):
+    is_young = any(each_s < resource.minimum_charge_s for each_s in paid_s(state, pool, now_s))
+    if resource.billing is Billing.NODES and is_young:
         return nodes[:surplus]
     last = last_places(state, trials, nodes, resource.gpus_per_node)
     return choose_releases(trials, nodes, last, surplus)
@@ -131,7 +132,7 @@ def rate_usd_per_s(state: State) -> float:
         running = state.operations[name].operation
         resource = state.plan.resources[state.segments[running.segment].segment.resource]
         if resource.billing is Billing.GPUS:
-            rate += _gpu_usd_per_s(resource) * running.workers * running.gpus_per_worker
+            rate += _gpu_usd_per_s(resource) * running.gpus
     return rate
 
 
@@ -211,7 +212,7 @@ def _busy_gpu_s(state: State, segment: SegmentState, now_s: float) -> float:
     busy_s = segment.busy_gpu_s
     for name in segment.running:
         running = state.operations[name]
-        busy_s += (now_s - running.wanted_s) * running.operation.workers * running.operation.gpus_per_worker
+        busy_s += (now_s - running.wanted_s) * running.operation.gpus
     return busy_s
 
 
@@ -234,11 +235,6 @@ def _usd_per_s(node: NodeState, resource: Resource) -> float:
 
 def _paid_from(node: NodeState, resource: Resource) -> float | None:
     return node.launch_s if resource.launch_billed else node.ready_s
-
-
-def _is_young(node: NodeState, resource: Resource, now_s: float) -> bool:
-    begin_s = _paid_from(node, resource)
-    return begin_s is not None and now_s - begin_s < resource.minimum_charge_s
 
 
 def take_stock(
@@ -290,7 +286,7 @@ def _list_trials(state: State, since_s: float) -> list[MeasuredTrial]:
         measured.append(
             MeasuredTrial(
                 segment=operation.segment,
-                gpus=operation.workers * operation.gpus_per_worker,
+                gpus=operation.gpus,
                 nodes=max(1, len(operation.place)),
                 iterations=steps,
                 iteration_s=step_s,

@@ -178,7 +178,6 @@ class Driver(Loop[State]):
                 self._halt_for(LIMIT, f"{why}; make room for them, then go on with --resume")
 
     def _wait_until(self, now_s: float) -> float:
-        """Return until when to wait for something to happen."""
         limits = self._limits
         if not self._executor.capabilities.is_virtual:
             return now_s + _ROUND_S

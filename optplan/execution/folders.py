@@ -233,7 +233,7 @@ class FolderExecutor(Executor, Generic[Handle]):
         return {
             **asdict(operation),
             **asdict(settings),
-            "gpus": operation.workers * operation.gpus_per_worker,
+            "gpus": operation.gpus,
             "folder": str(Path(settings.folder).resolve()),
             "root": str(settings.root.resolve()),
             "log": str(log.resolve()),
@@ -252,7 +252,6 @@ class FolderExecutor(Executor, Generic[Handle]):
                 os.utime(self._settings.root / DRIVER_LOCK)
 
     def _look_at(self, running: Running[Handle]) -> None:
-        """Report what an operation has done since the last look."""
         self._read_progress(running)
         if not self._is_alive(running):
             self._read_progress(running)
@@ -288,11 +287,9 @@ class FolderExecutor(Executor, Generic[Handle]):
             self._events.append(Progressed(self.now_s(), running.operation.id, *done))
 
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
-        """Whether a checkpoint is there, all of it."""
         return is_whole(self._settings.root, checkpoint)
 
     def _conclude(self, running: Running[Handle]) -> Event:
-        """Say how an operation has ended whose processes are gone."""
         operation, now_s = running.operation, self.now_s()
         outcome = files.read(running.folder / files.OUTCOME)
         if outcome is not None:

@@ -104,7 +104,6 @@ class _Stays:
         self.shown = ""  #: The first number that was shown, which counts where no metric is named.
 
     def see(self, record: told.Record) -> None:
-        """Take a record into account."""
         match record:
             case told.OperationWanted():
                 label, before = record.segment if self._in_stages else "", self.last.get(record.trial)
@@ -254,7 +253,6 @@ def foresee(plan: Plan, until_s: float, offset_s: float = 0.0) -> list[Span]:
 
 
 def _name_states(state: object) -> Callable[[Any], str]:
-    """Return what says how a trial or a job stands."""
     if not isinstance(state, State):
         return lambda job: (
             GIVEN_UP if job.why_dropped else DONE if job.is_over else RUNNING if job.operation else WAITING

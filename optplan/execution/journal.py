@@ -15,10 +15,10 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
@@ -79,7 +79,7 @@ class _Row(NamedTuple):
     digest: str
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal", None]):
     """The journal of one run, in its folder, which is made for the user alone (mode 0700).
 
     One that is there has to be empty, or of a run. Where records are written (``writable``), no other driver may hold
@@ -119,10 +119,6 @@ class Journal:
                 raise
             raise OutputError(f"{folder} cannot be written ({error.strerror or error}); give another folder") from None
 
-    def __enter__(self) -> Self:
-        """Return itself, to be closed at the end."""
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Close the file."""
         self.close()
@@ -151,7 +147,8 @@ class Journal:
         Where one was changed, moved or is missing, or something was started of which none tells, DataError says what
         can still be read.
         """
-        unknown = _list_started(self.folder)  # before it is read: a driver that goes on writes first, then starts
+        # Before it is read: a driver that goes on writes first, then starts.
+        unknown = {path.parent.name for path in self.folder.glob(_STARTED)}
         records = [self._decode(number, body) for number, body in enumerate(self._read_whole()) if number]
         if self.torn:
             unknown = set()  # that records are missing is said
@@ -324,11 +321,6 @@ def hold_folder(path: Path, what: str, harmless: Iterable[str], lock: str, busy:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     return hold_lock(folder / lock, f"{folder}: {busy.format(folder)}")
-
-
-def _list_started(folder: Path) -> set[str]:
-    """Return the names of the operations whose folders are there."""
-    return {path.parent.name for path in folder.glob(_STARTED)}
 
 
 def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> DataError:

@@ -109,7 +109,6 @@ class LocalExecutor(FolderExecutor[_Group]):
         return [device for device in own if device not in taken]
 
     def _fill_nodes(self) -> None:
-        """Make nodes ready for which there is room."""
         for node, gpus in list(self._wanted.items()):
             used = [device for devices in self._nodes.values() for device in devices]
             if self._slots is not None and len(used) + gpus > self._slots:

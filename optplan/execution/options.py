@@ -19,7 +19,6 @@ Amount = Annotated[float, Field(ge=0)]
 Limit = Annotated[float, Field(gt=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 _Command = Annotated[str, Field(min_length=1)]
-_Amount = Annotated[float, Field(gt=0)]
 #: Executors that start something.
 REAL = ("local", "command", "ray", "slurm")
 #: Heartbeats that a silent VM has to come back, unless options say otherwise.
@@ -38,7 +37,7 @@ class Setup(FrozenModel):
     commands: tuple[_Command, ...] = ()
     #: By resource of the plan, what Ray reserves for one of its nodes, by Ray's names; what is not named has as many
     #: GPUs as the plan says, and as many CPUs.
-    nodes: ByName[ByName[_Amount]] = Field(default_factory=dict)
+    nodes: ByName[ByName[Limit]] = Field(default_factory=dict)
 
 
 class RunOptions(FrozenModel):

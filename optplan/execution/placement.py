@@ -72,7 +72,6 @@ def choose_releases(trials: Mapping[str, int], nodes: Sequence[str], last: Place
 
 
 def _list_unchanged(trials: Mapping[str, int], last: Places) -> list[str]:
-    """List the trials that keep their number of GPUs."""
     return [trial for trial, own in last.items() if sum(own.values()) == trials[trial]]
 
 
@@ -88,7 +87,6 @@ class _Cluster:
     places: Places = field(default_factory=dict)
 
     def span(self, gpus: int) -> int:
-        """Return how many nodes a trial is on."""
         return -(-gpus // self.node_gpus)
 
     def taken(self, gpus: int) -> int:

@@ -71,6 +71,11 @@ class Operation:
     position: int = 0
     members: int = 1
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of all its workers."""
+        return self.workers * self.gpus_per_worker
+
 
 @dataclass(frozen=True)
 class Reported:

@@ -64,7 +64,6 @@ class _Actors:
     look: Any = None
 
     def ask(self, rank: int) -> Any:  # noqa: ANN401 - Ray's
-        """Ask an actor to run, and to say when it has."""
         return self.actors[rank].run.remote(self.folder, rank, len(self.actors), self.meeting, self.said)
 
     def ask_aside(self, actor: Any, method: str, *given: object) -> Any:  # noqa: ANN401 - Ray's

@@ -186,7 +186,6 @@ class PlanScheduler(TrialScheduler):
         self._scheduler = Scheduler(self._state, self._rules)
 
     def _take_note(self, now_s: float) -> None:
-        """Find the operations that Tune has ended."""
         for name, operation in list(self._operations.items()):
             trial = self._trials[name]
             if trial.status == Trial.ERROR:
@@ -200,7 +199,8 @@ class PlanScheduler(TrialScheduler):
         operation, shown = self._operations[name], self._trials[name].last_result or {}
         iterations = int(shown.get(TRAINING_ITERATION, operation.from_iterations))
         metrics = told.plain({key: shown[key] for key in (self._rules.metric,) if key in shown})
-        timings = _measure(self._steps[operation.id], self._started_s.get(operation.id))
+        started_s = self._started_s.get(operation.id)
+        timings = time_steps(self._steps[operation.id]) | ({} if started_s is None else {"start_s": started_s})
         self._forget(name)
         busy_s = now_s - operation.wanted_s
         self._state.apply(
@@ -223,7 +223,7 @@ class PlanScheduler(TrialScheduler):
                 ended = ended or isinstance(record, told.SegmentEnded)
             if any(isinstance(record, told.OperationWanted) for record in decided):
                 waiting = (name for name in self._to_start if name in self._operations)
-                self._to_start = deque(sorted(waiting, key=lambda name: -_gpus(self._operations[name])))
+                self._to_start = deque(sorted(waiting, key=lambda name: -self._operations[name].gpus))
         return ended
 
     def _follow(self, record: told.Record, now_s: float) -> None:
@@ -242,7 +242,6 @@ class PlanScheduler(TrialScheduler):
                     self._end(name, now_s)  # its time was up before Tune had started it
 
     def _stop_losers(self, tune_controller: Any) -> None:  # noqa: ANN401 - Tune's
-        """End the trials that no segment can want any more."""
         state = self._state
         awaited = {
             other
@@ -257,7 +256,7 @@ class PlanScheduler(TrialScheduler):
 
     def _holds_back(self, operation: Operation) -> bool:
         """Whether a wider trial has no GPUs yet: narrow ones would take a part of every node that it needs."""
-        wider = (name for name, each in self._operations.items() if _gpus(each) > _gpus(operation))
+        wider = (name for name, each in self._operations.items() if each.gpus > operation.gpus)
         return any(self._trials[name].status == Trial.PENDING for name in wider)
 
     def _reserve(self, operation: Operation) -> PlacementGroupFactory:
@@ -276,11 +275,3 @@ def _read_error(trial: Trial) -> str:
     """Return the last line of a trial's errors: of the driver's own file, which Tune copies to the storage later."""
     lines = Path(trial.error_file).read_text(encoding="utf-8").strip().splitlines() if trial.error_file else []
     return lines[-1] if lines else "failed"
-
-
-def _gpus(operation: Operation) -> int:
-    return operation.workers * operation.gpus_per_worker
-
-
-def _measure(steps: list[float], started_s: float | None) -> dict[str, float]:
-    return time_steps(steps) | ({} if started_s is None else {"start_s": started_s})

@@ -91,7 +91,6 @@ class Worker:
             shutil.rmtree(self._scratch.parents[1], ignore_errors=True)
 
     def _unpack(self, said: Mapping[str, Any], rank: int) -> Path:
-        """Make the folder of an operation on this machine."""
         root = Path(tempfile.mkdtemp(prefix=f"optplan-{rank}-"))
         folder = root / "operations" / str(said["id"])
         folder.mkdir(parents=True)

@@ -269,7 +269,6 @@ def _require_slots(plan: Plan, slots: int | None, where: str) -> None:
 
 
 def _count_slots(plan: Plan) -> int:
-    """Return the most GPUs that a plan's nodes have together."""
     most: dict[str, int] = {}
     for segment in plan.segments:
         gpus = segment.nodes * plan.resources[segment.resource].gpus_per_node
@@ -338,7 +337,6 @@ def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
 
 
 def _plan_segment(segment: SegmentState) -> SegmentOutcome:
-    """Describe a segment as planned."""
     what, expected = segment.segment, segment.segment.expected
     return SegmentOutcome(
         id=what.id,
@@ -353,7 +351,6 @@ def _plan_segment(segment: SegmentState) -> SegmentOutcome:
 
 
 def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
-    """Describe a segment as planned and as it went."""
     opened_s, began_s, ended_s, end_s = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return _plan_segment(segment).replace(
         actual_start_s=opened_s,

@@ -230,7 +230,6 @@ class Scheduler:
             self._emit(told.Ended(now_s, finalists[0], finalists=finalists))
 
     def _choose_members(self, segment: SegmentState) -> list[str]:
-        """Return a segment's members, the best first."""
         what, state = segment.segment, self._state
         if self._is_fleet:
             return ["job"]
@@ -303,7 +302,6 @@ class Scheduler:
         self._start(state.segments[state.plan.segments[0].id], "job", place, now_s)
 
     def _refill(self, segment: SegmentState, now_s: float) -> None:
-        """Start trials that wait for a turn, on the GPUs that others have left."""
         state, what = self._state, segment.segment
         end_s = segment.ends_at_s
         if self._is_fleet:
@@ -333,7 +331,6 @@ class Scheduler:
         self._emit(told.OperationWanted(now_s, name, segment.segment.id, trial, attempt, place))
 
     def _give_back(self, now_s: float) -> None:
-        """Give back the nodes of pools that nobody needs any more."""
         state = self._state
         needed = {each.segment.pool for each in state.segments.values() if each.phase is not Phase.ENDED}
         for pool in sorted(set(state.pools) - needed):

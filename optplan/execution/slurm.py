@@ -23,8 +23,6 @@ from optplan.execution.supervision import read_code, write_command
 
 #: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
 _PATIENCE_S, _OUTAGE_S = 60.0, 600.0
-#: Where Slurm's commands are.
-_ELSEWHERE = "run on a machine that can submit to Slurm"
 #: States in which jobs end that are not to blame for it.
 _BLAMELESS = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 
@@ -130,7 +128,7 @@ def cancel(number: str) -> None:
 def call(
     *words: str,
     patience_s: float = _PATIENCE_S,
-    instead: str = _ELSEWHERE,
+    instead: str = "run on a machine that can submit to Slurm",
     variables: Mapping[str, str] | None = None,
 ) -> str:
     """Run a program, such as one of Slurm's, to its end, with variables of its environment; return what it printed.

@@ -68,7 +68,6 @@ def draw_configurations(plan: Plan, names: Sequence[str], space: object, seed: i
 
 
 def _values_of(own: Mapping[str, Any]) -> Sequence[Any] | Range:
-    """Return the values of a hyperparameter of a plan's own space, as SEER's plans have it."""
     if own["form"] == "choices":
         return list(own["values"])
     return Range(own["low"], own["high"], own.get("scale") == "log")

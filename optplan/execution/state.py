@@ -356,7 +356,7 @@ class State(RunState):
         self.active.discard(record.operation)
         state.running.discard(record.operation)
         state.free.append(operation.place)
-        state.busy_gpu_s += ended.busy_s * operation.workers * operation.gpus_per_worker
+        state.busy_gpu_s += ended.busy_s * operation.gpus
 
     def _follow(self, record: told.Replanned) -> None:
         from optplan.instances.parsing import parse_plan

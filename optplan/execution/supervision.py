@@ -221,12 +221,10 @@ class _Duty:
 
     @property
     def look_s(self) -> float:
-        """Seconds until the next look."""
         others_s = _LOOK_S if self.driver is None else self.driver.look_s
         return others_s if self.log is None else min(others_s, _LOG_LOOK_S)
 
     def ask(self) -> None:
-        """Ask the operation to store its state and end."""
         if self.end_at is None:
             self.end_at = time.monotonic() + self.grace_s
             with contextlib.suppress(OSError):  # no room to ask in: it is ended after the grace

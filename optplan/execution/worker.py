@@ -45,7 +45,6 @@ class _Joined:
         self.is_first = torch.distributed.get_rank() == 0
 
     def agree(self, *, stop: bool) -> bool:
-        """Return the first worker's word, whether all stop here."""
         word = self._torch.tensor([int(stop)])
         self._torch.distributed.broadcast(word, src=0)
         return bool(word.item())
@@ -120,8 +119,6 @@ def set_up(root: Path, commands: Sequence[str]) -> None:
 
 
 class _Training:
-    """The iterations of one operation."""
-
     def __init__(self, folder: Path, operation: Mapping[str, Any], team: _Joined | None) -> None:
         self._folder = folder
         self._operation = operation
@@ -143,7 +140,6 @@ class _Training:
         self._start_s = time.time() - operation["wanted_wall"]
 
     def run(self) -> None:
-        """Do the iterations, then store the state and say what came of it."""
         target: int | None = self._operation["to_iterations"]
         complete = True
         with (self._folder / PROGRESS).open("a", encoding="utf-8") as progress:

@@ -12,7 +12,7 @@ from optplan.instances.job_traces import JobTrace, Level
 from optplan.lab.cluster.outcome import Outcome, find_queued_s
 from optplan.lab.spot.replaying import SpotOutcome, name_place
 from optplan.lab.spot.trials import Score
-from optplan.lab.starts.study import RuleOutcome, StartStudy
+from optplan.lab.starts import RuleOutcome, StartStudy
 from optplan.reporting.boa.logs import list_sizes, use_of_log
 from optplan.reporting.job_use import Use, tell_use
 from optplan.reporting.pages import Card, Charts, Items, Page, Section
@@ -153,7 +153,6 @@ def _say(number: float | None, form: str) -> str:
 
 
 def _draw_efficiency(outcome: Outcome) -> Figure:
-    """Draw what each stretch of time did with the GPUs in use."""
     figure = new_figure(height=260)
     told = outcome.tell_over_time()
     hours = [place * told["stretch_s"] / SECONDS_PER_HOUR for place in range(len(told["efficiency"]))]

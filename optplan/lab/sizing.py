@@ -224,7 +224,6 @@ class _Plans:
         self._made: dict[int, BoaPlan] = {}
 
     def make(self, place: int) -> BoaPlan:
-        """Return a plan."""
         if place not in self._made:
             budget = self.budgets[place]
             limited = self._instance.replace(budget=Amount(budget, self._instance.budget_unit))
@@ -243,11 +242,9 @@ class _Tries:
 
     @property
     def count(self) -> int:
-        """How many have been made."""
         return len(self._made)
 
     def search(self) -> tuple[Replay, Replay]:
-        """Return the replays of least mean and of least P95 that are found."""
         self._try("price-that-fits", -1, lambda: PriceThatFits(self._instance))
         for order in Order:
             for measure in ("mean_jct_s", "p95_jct_s"):
@@ -256,7 +253,6 @@ class _Tries:
         return min(tried, key=lambda each: each.mean_jct_s), min(tried, key=lambda each: each.p95_jct_s)
 
     def _measure(self, measure: str, order: Order, place: int) -> float:
-        """Return a measure of a plan of the frontier whose jobs queue in an order."""
         replay = self._try(order.value, place, lambda: Scheduled(self._plans.make(place), order))
         return float(getattr(replay, measure))
 

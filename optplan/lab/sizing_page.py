@@ -81,7 +81,6 @@ def build_sizing_page(found: Sizing, warnings: Sequence[str] = ()) -> Page:
 
 
 def _draw(found: Sizing) -> Figure:
-    """Draw the mean, the P95 and the bound by size, and what the log's own cluster did."""
     gpus = [size.gpus for size in found.sizes]
     curves: list[tuple[str, str, str, list[float | None]]] = [
         ("mean", BLUE, "solid", [size.best.mean_jct_s for size in found.sizes]),

@@ -11,7 +11,8 @@ import hashlib
 import re
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +53,20 @@ _GPU = "aws"
 #: Fields that have a meaning only with profiles, and only without.
 _OF_PROFILES = frozenset({"slowdown", "timing", "batch", "repeat"})
 _OF_INSTANCES = frozenset({"instance", "draw_jobs", "draw_span_s", "gpus_per_node"})
+
+
+def take_checksum(path: str) -> str:
+    """Return the SHA-256 of a file or an instance of the library, or of the tables in a folder, by their names."""
+    if not is_path(path) and path in names():
+        return hashlib.sha256(format_json(read_instance(path).to_json_data()).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for file in sorted(Path(path).rglob("*.csv")) if Path(path).is_dir() else [Path(path)]:
+        digest.update(b"" if file == Path(path) else str(file.relative_to(path)).encode())
+        try:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        except OSError as error:
+            raise DataError(str(file), f"cannot be read ({error.strerror})", "correct the path") from None
+    return digest.hexdigest()
 
 
 class Cell(FrozenModel):
@@ -144,48 +159,25 @@ class Cell(FrozenModel):
             "arrivals": tell_arrivals(self.policy, outcome.jobs),
         }
 
-    def digest(self, checksums: Checksums) -> str:
+    def digest(self, checksum: Callable[[str], str] = take_checksum) -> str:
         """Return 64 digits that are the same for the same simulation, wherever its files are and are called."""
         policy = self.policy
         if is_file(policy):
             path = plan_path(policy)
-            policy = policy.removesuffix(path) + checksums.of(path)
+            policy = policy.removesuffix(path) + checksum(path)
         files = {"workload", "profiles", "instance", "policy"}
         parameters = self.model_dump(mode="json", exclude_defaults=True, exclude=files)
         if self.world.spot_trace:
-            parameters["world"]["spot_trace"] = checksums.of(self.world.spot_trace)
+            parameters["world"]["spot_trace"] = checksum(self.world.spot_trace)
         beside = self.profiles if self.instance is None else self.instance
         parts = (
             REVISION,
-            checksums.of(self.workload),
-            None if beside is None else checksums.of(beside),
+            checksum(self.workload),
+            None if beside is None else checksum(beside),
             policy,
             sorted(parameters.items()),
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-class Checksums:
-    """Checksums of files and folders, each taken once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def of(self, path: str) -> str:
-        """Return the SHA-256 of a file or an instance of the library, or of the tables in a folder, by their names."""
-        if path not in self._known and not is_path(path) and path in names():
-            self._known[path] = hashlib.sha256(format_json(read_instance(path).to_json_data()).encode()).hexdigest()
-        if path not in self._known:
-            files = sorted(Path(path).rglob("*.csv")) if Path(path).is_dir() else [Path(path)]
-            digest = hashlib.sha256()
-            for file in files:
-                digest.update(b"" if file == Path(path) else str(file.relative_to(path)).encode())
-                try:
-                    digest.update(hashlib.sha256(file.read_bytes()).digest())
-                except OSError as error:
-                    raise DataError(str(file), f"cannot be read ({error.strerror})", "correct the path") from None
-            self._known[path] = digest.hexdigest()
-        return self._known[path]
 
 
 def _list_unmeasured(jobs: Sequence[Job]) -> Mapping[str, Mapping[str, Sequence[str]]]:
@@ -221,8 +213,8 @@ def run(
     simulate cluster --json`` writes, with ``digest`` and ``cpu_s``, seconds of processor time. Where cells fail, the
     first's error is raised once all others are done and written.
     """
-    watch, checksums = Stopwatch(listener=on_event), Checksums()
-    places = [_place(Path(folder), cell, cell.digest(checksums)) for cell in cells]
+    watch, checksum = Stopwatch(listener=on_event), cache(take_checksum)
+    places = [_place(Path(folder), cell, cell.digest(checksum)) for cell in cells]
     missing = {path: (cell, digest) for cell, (path, digest) in zip(cells, places, strict=True) if not path.is_file()}
     if missing:
         _require_folder(Path(folder))
@@ -270,7 +262,6 @@ def _read(path: Path, digest: str) -> dict[str, Any]:
 
 
 def _place(folder: Path, cell: Cell, digest: str) -> tuple[Path, str]:
-    """Return a cell's file, and its digest."""
     policy = Path(cell.policy).stem if Path(cell.policy).suffix else cell.policy
     words = re.sub(r"[^\w.-]+", "-", f"{Path(cell.workload).stem}-{policy}")
     return folder / f"{words}-{digest[:_DIGITS]}.json", digest

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.lab import sweeps
-from optplan.lab.sweeps import Cell, Checksums
+from optplan.lab.sweeps import Cell
 from optplan.progress import Event
 
 
@@ -63,18 +63,18 @@ def test_parameters_and_plans_make_cells(cell: Cell, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text("{}")
     one = cell.replace(policy=str(plan))
-    before = one.digest(Checksums())
+    before = one.digest()
     plan.write_text("{ }")
-    assert one.digest(Checksums()) != before
-    digests = {cell.digest(Checksums())}
+    assert one.digest() != before
+    digests = {cell.digest()}
     for change in ({"nodes": 2}, {"slowdown": True}, {"seed": 1}, {"node_start_s": 1.0}, {"policy": "one-width:2"}):
-        digests.add(cell.replace(**change).digest(Checksums()))
+        digests.add(cell.replace(**change).digest())
     assert len(digests) == 6
-    assert cell.replace(seed=0).digest(Checksums()) in digests
+    assert cell.replace(seed=0).digest() in digests
     assert cell.profiles is not None
     table = next(Path(cell.profiles).rglob("placements-toy.csv"))
     table.write_text(table.read_text().replace("1.0,0.0", "2.0,0.0"))
-    assert cell.digest(Checksums()) not in digests
+    assert cell.digest() not in digests
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(cell: Cell, tmp_path: Path) -> None:

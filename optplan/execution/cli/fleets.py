@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from optplan.contracts import Relaxation
 from optplan.errors import DataError, UsageError
 from optplan.execution import records as told
 from optplan.execution.cli.kinds import RunKind, Told
-from optplan.execution.cli.run_view import Teller, say
+from optplan.execution.cli.run_view import Teller, say, tell_line
 from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss
 from optplan.formulations.srift.planning import SriftPlan
@@ -43,7 +44,7 @@ class _Fleets(RunKind):
         return watch(plan, out=out, course=_read_course(own), listener=listener, **fields)
 
     def telling(self, *_: object) -> Teller:
-        return Teller(_describe_record)
+        return partial(tell_line, describe=_describe_record)
 
     def present(self, outcome: FleetOutcome) -> list[Shown]:
         return [*([_VIRTUAL] if outcome.virtual else []), fact_table(_list_facts(outcome))]
@@ -75,7 +76,6 @@ class _Fleets(RunKind):
 
 
 def _read_course(given: dict[str, Any]) -> Course | None:
-    """Return what happens on the virtual clock; None where nothing was said."""
     if not given:
         return None
     useless = sorted(given.keys() & {"notice", "back"})
@@ -87,7 +87,6 @@ def _read_course(given: dict[str, Any]) -> Course | None:
 
 
 def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
-    """List the main figures, each with its name."""
     facts = [
         ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
         ("fleets", ", then ".join(outcome.fleets) or NOTHING),
@@ -105,7 +104,6 @@ def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
 
 
 def _describe_record(record: told.Record) -> str:
-    """Say in a line what has happened; empty for what readers need not know."""
     match record:
         case told.OperationWanted():
             return f"{record.operation} is started on {len(record.place)} VMs"

@@ -21,7 +21,7 @@ from optplan.execution.journal import COUNT
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.cli.run_view import RunView, Teller
+    from optplan.execution.cli.run_view import Teller
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
@@ -82,7 +82,7 @@ class RunKind(ABC):
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
     @abstractmethod
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> Teller | RunView:
+    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> Teller:
         """Return what says what happens in a run that begins or goes on."""
 
     @abstractmethod
@@ -167,7 +167,7 @@ class RunKind(ABC):
     def _gather(self, run: Run[Any, Any, Any, Any], records: Sequence[Record]) -> History:
         from optplan.execution.history import gather
 
-        return gather(run, records, self.telling(run.plan, run.options.to_json_data(), None).tell)
+        return gather(run, records, self.telling(run.plan, run.options.to_json_data(), None))
 
     def list_logs(self, folder: Path) -> dict[str, Path]:
         """Return what trials, jobs and the ranks of fleets wrote, by their names, and what the user's command said."""
@@ -253,7 +253,6 @@ def _run_kind(name: str) -> RunKind:
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """Return the fields of a record of options that were given as parameters."""
     fields, terms = dict(given), dict[str, float | str]()
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None

@@ -18,11 +18,6 @@ from optplan.execution.cli.kinds import find_process, kind_of_folder
 if TYPE_CHECKING:
     from optplan.reporting.pages import Page
 
-#: Lines of a log that are shown.
-_LINES = 40
-#: Exit code where what was to be stopped goes on by itself.
-_GOES_ON = 1
-
 
 @click.command(
     cls=Command,
@@ -48,7 +43,12 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
     if serve and len(folders) > 1:
         raise UsageError("--serve: serves the page of one folder; give one, or write `optplan report DIR DIR`")
     if len(folders) > 1:
-        _compare(folders, outputs)
+        from optplan.execution.cli.searches import comparison_table
+        from optplan.execution.running import SearchRun
+
+        runs = {str(folder): SearchRun.read(folder).describe() for folder in folders}
+        data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
+        outputs.answer(data, lambda: [comparison_table(runs)])
         return 0
     kind, process = kind_of_folder(folders[0]), find_process(folders[0])
     if serve:
@@ -61,7 +61,6 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
 
 
 def _serve(folder: Path, outputs: Outputs) -> int:
-    """Serve the page of a folder until Ctrl-C."""
     from optplan.execution.cli.live import serve_page
 
     def tell(address: str) -> None:
@@ -84,16 +83,6 @@ def build_pages(folders: Sequence[Path]) -> Page:
     return page
 
 
-def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
-    """Show runs of searches beside one another."""
-    from optplan.execution.cli.searches import comparison_table
-    from optplan.execution.running import SearchRun
-
-    runs = {str(folder): SearchRun.read(folder).describe() for folder in folders}
-    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
-    outputs.answer(data, lambda: [comparison_table(runs)])
-
-
 @click.command(
     cls=Command,
     short_help="Show what trials, jobs and ranks wrote.",
@@ -101,7 +90,7 @@ def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
 )
 @click.argument("folder", metavar="DIR", type=DIR)
 @click.argument("trial", required=False, metavar="[NAME]")
-@click.option("--lines", type=click.IntRange(min=1), default=_LINES, help="How many, at most.")
+@click.option("--lines", type=click.IntRange(min=1), default=40, help="How many, at most.")
 def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
     """Show the last lines that a trial, a job or a fleet's ranks wrote; without NAME, list who wrote any."""
     written = kind_of_folder(folder).list_logs(folder)
@@ -134,4 +123,4 @@ def stop(folder: Path, *, as_json: bool) -> int:
         print_json({"driver": process, "asked": process is not None, "said": said})
     else:
         note(said)
-    return 0 if is_stopped else _GOES_ON
+    return 0 if is_stopped else 1  # it goes on by itself

@@ -65,7 +65,6 @@ def _trained(command: F) -> F:
 
 
 def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
-    """Run the trials, and say in words how."""
     from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
 
     if bool(options["train"]) == bool(options["command"]):

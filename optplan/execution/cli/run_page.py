@@ -348,7 +348,6 @@ def _list_members(history: History) -> Table:
 
 
 def _list_vms(history: History) -> Table:
-    """List the VMs of a fleet; readers may sort them."""
     columns = [Column("VM", style="name"), Column("type"), Column("state")]
     columns += numbers("ranks", "asked for (h)", "ready (h)", "gone (h)", "held (h)")
     rows = []
@@ -365,7 +364,6 @@ def _cut(caption: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]
 
 
 def _list_plans(history: History) -> Table:
-    """List what was planned anew, when, why, and what that changed."""
     columns = [Column("after"), Column("why", style="wraps")]
     rows: list[tuple[str, ...]] = [(format_duration(t), why) for t, why in history.replans[-_MOST_ROWS:]]
     if len(history.forecasts) > 1:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from optplan.cli.console import note
 from optplan.contracts.conditions import Mode
@@ -21,8 +21,6 @@ from optplan.units import format_duration
 if TYPE_CHECKING:
     from rich.status import Status
 
-#: What is said of a virtual clock where there is nothing to train.
-_UNTRAINED = "nothing is trained"
 #: Lines of a failed trial's output that are shown.
 _TAIL_LINES = 12
 
@@ -46,16 +44,14 @@ def say(record: told.Record) -> str:
             return ""
 
 
-class Teller:
-    """Says what happened in a line for each record; ``describe`` says what is worth one, and of the rest nothing."""
+#: Returns the lines that say what happened, where it is worth any.
+Teller: TypeAlias = Callable[[told.Record], list[str]]
 
-    def __init__(self, describe: Callable[[told.Record], str] = say) -> None:
-        self._describe = describe
 
-    def tell(self, record: told.Record) -> list[str]:
-        """Return the line that says what happened, where it is worth one."""
-        text = self._describe(record)
-        return [f"[{format_duration(round(record.t, 1))}] {text}"] if text else []
+def tell_line(record: told.Record, describe: Callable[[told.Record], str] = say) -> list[str]:
+    """Return the line by which what has happened is described, where it is worth one."""
+    text = describe(record)
+    return [f"[{format_duration(round(record.t, 1))}] {text}"] if text else []
 
 
 class RunView:
@@ -66,7 +62,7 @@ class RunView:
         self._rules = rules
         self._seen: dict[str, float] = {}
 
-    def tell(self, record: told.Record) -> list[str]:
+    def __call__(self, record: told.Record) -> list[str]:
         """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
         if not isinstance(record, told.Progressed):
             self._state.apply(record)
@@ -79,7 +75,8 @@ class RunView:
                 shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
                 return [f"{when} {record.segment} ended{shown}"]
             case told.Began() | told.Resumed() if self._rules.is_virtual:
-                return ["virtual run: " + ("trials are trained at once" if self._rules.is_trained else _UNTRAINED)]
+                trained = "trials are trained at once" if self._rules.is_trained else "nothing is trained"
+                return [f"virtual run: {trained}"]
             case told.Progressed() | told.OperationEnded():
                 value = record.metrics.get(self._rules.metric)
                 if isinstance(value, int | float) and math.isfinite(value):
@@ -125,7 +122,7 @@ class RunView:
 
 @contextmanager
 def listening(
-    events: Path | None, teller: Teller | RunView, see: Callable[[told.Record], None] | None = None
+    events: Path | None, teller: Teller, see: Callable[[told.Record], None] | None = None
 ) -> Iterator[Callable[[told.Record], None]]:
     """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
 
@@ -148,7 +145,7 @@ def listening(
                 file.flush()
             if see is not None and not isinstance(record, told.Progressed):
                 see(record)
-            for text in teller.tell(record):
+            for text in teller(record):
                 note(text)
             if line is not None and status is not None:
                 status.update(show_text(line(record.t)))

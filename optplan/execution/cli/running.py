@@ -36,7 +36,6 @@ def _parse_part(text: str, *, what: str) -> float:
 
 
 def _parse_money(text: str, *, what: str) -> float:
-    """Read a limit on the cost of a run into US dollars."""
     budget = parse_budget(text, what=what)
     if budget.unit is not BudgetUnit.USD:
         raise UsageError(f"{what}: got {budget}; a run is limited in money, as in 25usd")
@@ -258,7 +257,6 @@ def run(
 
 
 def _finish(kind: RunKind, told: Told, outputs: Outputs) -> int:
-    """Print what a run came to, write its page, and return the exit code."""
     outputs.answer(told.outcome, lambda: kind.present(told.outcome))
     outputs.save_page("--report", lambda: kind.build_page(told))
     return outputs.exit_code(told.outcome.code)

@@ -64,7 +64,6 @@ class _Searches(RunKind):
         return [*([clock] if clock else []), segment_table(outcome), "", outcome_table(outcome)]
 
     def build_page(self, told: Told) -> Page:
-        """Build the page of a run: its winner, how it went, and what was planned beside what happened."""
         outcome, name = told.outcome, told.name
         best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
         badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])

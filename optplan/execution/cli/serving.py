@@ -94,8 +94,7 @@ def serve(
     from optplan.execution.serving.access import read_token
     from optplan.execution.serving.publisher import Publisher
     from optplan.execution.serving.service import Door
-    from optplan.execution.serving.slurm import ClassNames, SlurmJobs
-    from optplan.execution.serving.sources import make_sources
+    from optplan.execution.serving.sources import SlurmJobs, make_sources
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
     from optplan.instances.job_logs.times import Clock, find_zone
@@ -109,7 +108,7 @@ def serve(
     hours = None if window is None else window / SECONDS_PER_HOUR
     terms: dict[str, Any] = {"window_h": hours, "every_s": every, "move": move, "hold_budget": hold_budget}
     terms |= {"least_gain": least_gain, "new_speedup": new_speedup, "gpus_per_node": gpus_per_node}
-    jobs = SlurmJobs(ClassNames(class_pattern), Clock(find_zone(timezone)))
+    jobs = SlurmJobs(Clock(find_zone(timezone)), class_pattern)
     publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
     publisher.start()
     try:

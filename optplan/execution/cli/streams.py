@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
-from optplan.execution.cli.run_view import Teller
+from optplan.execution.cli.run_view import Teller, tell_line
 from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.execution.streams.state import read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -51,7 +51,7 @@ class _Streams(RunKind):
         return run_stream(plan, read_jobs(own["jobs"]), out=own.get("out"), listener=listener, **instances, **fields)
 
     def telling(self, *_: object) -> Teller:
-        return Teller()
+        return tell_line
 
     def present(self, outcome: StreamOutcome) -> list[Shown]:
         told = [_VIRTUAL] if outcome.virtual else []
@@ -79,7 +79,6 @@ class _Streams(RunKind):
 
 
 def _make_table(outcome: StreamOutcome) -> Table:
-    """Make the table of planned against actual, two rows for each class."""
     rows: list[tuple[str, ...]] = []
     for one in outcome.classes:
         planned = (_seconds(one.planned_jct_s), _hours(one.planned_gpu_hours))
@@ -92,7 +91,6 @@ def _make_table(outcome: StreamOutcome) -> Table:
 
 
 def _list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
-    """List the main figures, each with its name."""
     facts = [
         ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
         ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),

@@ -1,26 +1,139 @@
-"""``export``: a plan as the files of a scheduler, written into a folder of their own."""
+"""``export``: a plan as the files of a scheduler, written into a folder of their own; and the exporters, by name.
+
+A package outside names its own in the group ``optplan.exporters``, under the target's name, as ``module:NAME`` of an
+:class:`ExporterEntry`.
+"""
+
+# ruff: noqa: RUF009 - a Part is a descriptor, not a default that records would share
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from optplan.contracts.parts import load
+from optplan.contracts.parts import Part, load
 from optplan.contracts.plan import Plan
-from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
-from optplan.execution.exports.entries import ExporterEntry, Workdir, exporter_named
+from optplan.contracts.registry import leave_out, list_entries, load_entry
+from optplan.errors import OutputError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION, describe, write_launcher
 from optplan.execution.exports.request import ExportOptions, ExportRequest, Template, placeholders
 from optplan.execution.exports.steps import Outline, kind_of, outline
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.instances.files import format_json, write_text
+
+EXPORTER_GROUP = "optplan.exporters"
+_HERE = "optplan.execution.exports"
+
+
+class Workdir(StrEnum):
+    """Where the jobs of a target find the folder in which the user stood."""
+
+    #: Under the same path.
+    SHARED = "shared"
+    #: The target copies it to the nodes, and jobs begin there.
+    COPIED = "copied"
+    #: Nowhere: containers have their image's.
+    IMAGE = "image"
+
+
+#: An exporter: returns the target's own files by their path below the folder; those that end in ``.sh`` can be run.
+WriteFiles: TypeAlias = Callable[[ExportRequest], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class ExporterEntry:
+    """One target of ``optplan export``.
+
+    ``needs`` has to be there to use the files; ``template`` is the ``module:class`` of what ``--template`` may hold.
+    Jobs start through ``launch.sh``, which is written besides.
+    """
+
+    name: str
+    summary: str
+    needs: str
+    write: Part[WriteFiles] = Part("files")
+    template: str = ""
+    workdir: Workdir = Workdir.SHARED
+
+
+_OWN = (
+    ExporterEntry(
+        name="slurm",
+        summary="one job a segment, chained; arrays for trials; het jobs for mixed fleets",
+        needs="sbatch, srun, and a folder that all nodes see",
+        write=f"{_HERE}.slurm:write_files",
+        template=f"{_HERE}.slurm:SlurmTemplate",
+    ),
+    ExporterEntry(
+        name="script",
+        summary="plain shell on one machine, its GPUs dealt out to trials",
+        needs="bash",
+        write=f"{_HERE}.script:write_files",
+    ),
+    ExporterEntry(
+        name="kubernetes",
+        summary="a Job for each segment, a JobSet where a trial has several pods; Kueue's labels where asked",
+        needs="kubectl, and a volume that all pods mount",
+        write=f"{_HERE}.kubernetes:write_files",
+        template=f"{_HERE}.kubernetes:KubernetesTemplate",
+        workdir=Workdir.IMAGE,
+    ),
+    ExporterEntry(
+        name="trainjob",
+        summary="a TrainJob of Kubeflow Trainer for each segment",
+        needs="kubectl, a training runtime, and a volume that its pods mount",
+        write=f"{_HERE}.kubernetes:write_files",
+        template=f"{_HERE}.kubernetes:TrainJobTemplate",
+        workdir=Workdir.IMAGE,
+    ),
+    ExporterEntry(
+        name="skypilot",
+        summary="managed jobs, one task a segment, chained in pipelines",
+        needs="sky, and a bucket that its nodes mount",
+        write=f"{_HERE}.skypilot:write_files",
+        template=f"{_HERE}.skypilot:SkyPilotTemplate",
+        workdir=Workdir.COPIED,
+    ),
+)
+
+
+@cache
+def exporters() -> dict[str, ExporterEntry]:
+    """Return every exporter by name: the own ones first, then those of other packages.
+
+    What another package declares wrongly is left out, with a RegistrationWarning that names it.
+    """
+    found = {entry.name: entry for entry in _OWN}
+    for point in list_entries(EXPORTER_GROUP):
+        declared = load_entry(point, ExporterEntry)
+        if declared is None:
+            continue
+        if declared.name != point.name or declared.name in found:
+            leave_out(point, f"its name {declared.name!r} is taken, or not that of its entry point")
+        else:
+            found[declared.name] = declared
+    return found
+
+
+def exporter_named(name: str) -> ExporterEntry:
+    """Return the exporter of that name."""
+    known = exporters()
+    if name not in known:
+        raise UsageError(f"to: got {name!r}; {nearest_name_hint(name, known)}")
+    return known[name]
+
+
+def list_exporters() -> list[dict[str, Any]]:
+    """List every exporter for ``optplan list``."""
+    return [{"name": one.name, "summary": one.summary, "needs": one.needs} for one in exporters().values()]
 
 
 def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
@@ -33,7 +146,10 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
     entry = exporter_named(to)
     given = ExportOptions.parse(options)
     taken = outline(plan, margin=given.margin, quantile=given.time_quantile, gpus_per_node=given.gpus_per_node)
-    _require_classes(taken, command, given.commands)
+    classes = [unit.id for unit in plan.units] if taken.kind == "stream" and not command else []
+    for name in classes:
+        if name not in given.commands:
+            raise UsageError(f"command: class {name!r} has none; give --command {name}=TEXT, or one for all")
     if given.overlay and entry.workdir is not Workdir.IMAGE:
         raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
     rules = Rules.of(plan, given.metric, given.mode)
@@ -41,7 +157,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
         **vars(taken),
         command=command,
         options=given,
-        template=_read_template(entry, given.template),
+        template=(load(entry.template) if entry.template else Template).parse(dict(given.template), path="template"),
         workdir=_find_workdir(entry, given.workdir),
         enters_workdir=entry.workdir is not Workdir.COPIED,
         configurations=_draw(taken, given, command),
@@ -92,7 +208,8 @@ def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = Fa
             raise OutputError(f"{target.parent}: cannot be made ({error.strerror}); give another folder") from None
         write_text(text, target, overwrite=overwrite)
         if name.endswith(".sh"):
-            target.chmod(target.stat().st_mode | 0o111 & ~_umask())
+            mode = target.stat().st_mode
+            target.chmod(mode | (mode & 0o444) >> 2)  # by whoever may read it
 
 
 def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
@@ -123,23 +240,11 @@ def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) 
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return what an export says of itself; None where there is none."""
     try:
         found = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and "plan_id" in found else None
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
-
-
-def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:
-    kind: type[Template] = load(entry.template) if entry.template else Template
-    return kind.parse(dict(data), path="template")
 
 
 def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:
@@ -155,18 +260,6 @@ def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping
         return ()
     drawn = draw_configurations(taken.plan, list_trials(taken.plan), options.space, options.seed)
     return tuple(drawn.values())
-
-
-def _require_classes(taken: Outline, command: str, commands: Mapping[str, str]) -> None:
-    """Refuse commands of classes that the plan does not have, and classes without a command."""
-    classes = [unit.id for unit in taken.plan.units] if taken.kind == "stream" else []
-    for name in commands:
-        if name not in classes:
-            hint = nearest_name_hint(name, classes) if classes else "only plans of streams have classes: leave it out"
-            raise DataError(f"commands.{name}", "the plan has no such class", hint)
-    missing = [name for name in classes if name not in commands]
-    if not command and missing:
-        raise UsageError(f"command: class {missing[0]!r} has none; give --command {missing[0]}=TEXT, or one for all")
 
 
 def _find_workdir(entry: ExporterEntry, given: str | None) -> str | None:

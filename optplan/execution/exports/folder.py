@@ -130,7 +130,8 @@ def _write_step(step: Step, request: ExportRequest) -> str:
     own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
     lines += ["environment() {", *own, "  :", "}"]
     # As the user wrote it, here-documents included; a function of nothing but comments would be none.
-    lines += ["setup() {", *request.template.member_setup.splitlines(), ":", "}"]
+    own_setup = request.template.setup.splitlines() if request.template.SETS_UP else []
+    lines += ["setup() {", *own_setup, ":", "}"]
     lines += ["arguments() {", f"  argv=({write_command(step, request)})", "}"]
     return "".join(f"{line}\n" for line in lines)
 
@@ -162,7 +163,6 @@ def _write_members(step: Step, request: ExportRequest) -> str:
 
 
 def _write_configuration(configuration: Mapping[str, Any], names: list[str]) -> str:
-    """Return what a trial tries as one line of shell."""
     values = {"OPTPLAN_CONFIG": json.dumps(configuration, ensure_ascii=True)}
     for number, name in enumerate(names, start=1):
         value = configuration.get(name, "")

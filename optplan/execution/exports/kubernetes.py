@@ -13,7 +13,7 @@ A pod is what the template says of all and a step needs, with the user's overlay
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -41,13 +41,7 @@ class Placement(FrozenModel):
 
 
 class PodTemplate(Template):
-    """What is merged into pods.
-
-    ``image`` has the training code and Bash. ``run_dir``, the folder of the export in the containers, is on the volume
-    of ``claim``, which all of them mount. ``requests`` are of other resources, such as ``cpu: "8"``; extended ones,
-    such as ``rdma/hca``, are limits, too. ``queue`` is Kueue's local queue; ``elastic`` sets its annotation to resize
-    jobs, a feature that it has to have switched on.
-    """
+    """What is merged into pods; ``run_dir``, the folder of the export there, is on the volume of ``claim``."""
 
     image: Annotated[str, Field(min_length=1)]
     run_dir: Annotated[str, Field(pattern=r"^/.*$")] = "/optplan"
@@ -217,19 +211,10 @@ class TrainJobTemplate(PodTemplate):
 
 def write_files(request: ExportRequest) -> Mapping[str, str]:
     """Return the manifests, and the script that applies them in turn; several pods a trial cannot take turns."""
-    return _write_files(request, _write_object)
-
-
-def write_train_jobs(request: ExportRequest) -> Mapping[str, str]:
-    """Return the manifests of TrainJobs, and the script that applies them one after the other."""
-    request.require_one_group("and a TrainJob has one; use --to kubernetes")
-    return _write_files(request, _write_train_job)
-
-
-def _write_files(
-    request: ExportRequest, write: Callable[[Sequence[Step], str, ExportRequest], dict[str, Any]]
-) -> dict[str, str]:
-    steps = request.steps
+    steps, write = request.steps, _write_object
+    if isinstance(request.template, TrainJobTemplate):
+        request.require_one_group("and a TrainJob has one; use --to kubernetes")
+        write = _write_train_job
     named = {"train": steps} if request.kind == "fleet" else {step.name: (step,) for step in steps}
     manifests = {name: write(together, name, request) for name, together in named.items()}
     files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,36 +20,20 @@ from optplan.schema import ByName, FrozenModel
 
 
 class Template(FrozenModel):
-    """What is merged into the files of every target.
+    """What is merged into the files of every target; ``setup`` is of shell, ``optplan`` how that is called there."""
 
-    ``setup`` is lines of shell that run before the command on each node. Secrets do not belong into ``env``: they come
-    from the environment of the jobs. ``optplan`` is how optplan is called on the cluster.
-    """
-
+    #: Whether every member runs the set-up before its command; else the nodes have been set up before.
+    SETS_UP: ClassVar[bool] = True
     setup: str = ""
     env: ByName[str] = Field(default_factory=dict)
     optplan: Annotated[str, Field(min_length=1)] = "optplan"
-
-    @property
-    def member_setup(self) -> str:
-        """Lines of shell before the command of every member."""
-        return self.setup
 
 
 _Template = TypeVar("_Template", bound=Template)
 
 
 class ExportOptions(FrozenModel):
-    """How a plan is exported, beside its target and its command.
-
-    By default the command runs where the caller stands, and in containers where their image says. Exports of one plan
-    to several ``folder`` have names of their own. ``overlay`` is metadata and specification of a pod, for targets whose
-    jobs are pods. Trials draw from ``space`` and ``seed`` as in :func:`optplan.execution.spaces.draw`; ``metric``,
-    ``mode`` and ``gpus_per_node`` are the plan's by default. Time limits are the ``time_quantile`` of the seconds that
-    one member takes, times one plus the ``margin``. With ``sizes_known`` the command reads its size from the
-    environment and needs no placeholder. The ``launcher`` starts it once on each node, by
-    torchrun at a fixed size.
-    """
+    """How a plan is exported, as the options of ``optplan export``; each ``folder`` gives it names of its own."""
 
     commands: ByName[str] = Field(default_factory=dict)
     workdir: Annotated[str, Field(min_length=1)] | None = None

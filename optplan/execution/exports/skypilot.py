@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -23,14 +23,9 @@ from optplan.schema import ByName
 
 
 class SkyPilotTemplate(Template):
-    """What is merged into tasks.
+    """What is merged into tasks; ``accelerators`` has SkyPilot's names for the plan's GPU types."""
 
-    ``setup`` runs once on each node before its first trial, in a shell of its own. ``bucket`` is mounted on every node
-    at ``run_dir``, for checkpoints, metrics and the files of the export. ``infra`` is a cloud, or cloud and region as
-    in ``aws/us-east-1``; the plan's by default. ``accelerators`` has SkyPilot's names for the plan's GPU types.
-    ``max_hourly_cost`` is the plan's price of the task's nodes times one plus ``hourly_margin``.
-    """
-
+    SETS_UP: ClassVar[bool] = False
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9]+://.+$")]
     run_dir: Annotated[str, Field(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/optplan"
     infra: str | None = None
@@ -38,11 +33,6 @@ class SkyPilotTemplate(Template):
     accelerators: ByName[str] = Field(default_factory=dict)
     hourly_margin: Annotated[float, Field(ge=0)] = 0.1
     idle_minutes: Annotated[int, Field(ge=1)] = 10
-
-    @property
-    def member_setup(self) -> str:
-        """Nothing: the nodes have been set up before."""
-        return ""
 
 
 def write_files(request: ExportRequest) -> Mapping[str, str]:
@@ -55,7 +45,8 @@ def write_files(request: ExportRequest) -> Mapping[str, str]:
     if request.kind == "stream":
         return {**files, "submit.sh": read_script("skypilot-stream.sh")}
     if request.kind == "search":
-        files["stage.sh"] = _write_stage(request)
+        promote = write_promotion(request, '"$here"')
+        files["stage.sh"] = read_script("skypilot-stage.sh", retries=request.options.retries, promote=promote)
     return {**files, "submit.sh": read_script("skypilot.sh", name=next(iter(pipelines)))}
 
 
@@ -114,8 +105,3 @@ def _write_task(step: Step, after: str, request: ExportRequest) -> dict[str, Any
         run=f"{run}\n",
         setup="".join(f"{line}\n" for line in ["set -e", *setup]) if setup else None,
     )
-
-
-def _write_stage(request: ExportRequest) -> str:
-    promote = write_promotion(request, '"$here"')
-    return read_script("skypilot-stage.sh", retries=request.options.retries, promote=promote)

@@ -31,12 +31,7 @@ _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
 
 
 class SlurmTemplate(Template):
-    """What is merged into Slurm's files.
-
-    ``gpus`` has the name in ``gres.conf`` of the plan's GPU types, empty where GPUs have no type there; ``resources``
-    has, by resource of the plan, options of sbatch for its jobs alone; ``options`` are further ones by their long name,
-    such as ``mem: 16G``.
-    """
+    """What is merged into Slurm's files; ``gpus`` has the plan's types as ``gres.conf`` does, ``resources`` options."""
 
     partition: _Word | None = None
     account: _Word | None = None

@@ -139,10 +139,11 @@ def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per
     kind = kind_of(plan)
     names = _name_all([segment.id for segment in plan.segments])
     by_id = {segment.id: segment for segment in plan.segments}
-    previous = _list_previous(plan, kind)
+    # By segment, one that its members come from; all of them have done as much.
+    previous = {segment.id: next(iter(waits_for(segment.enter)), "") for segment in plan.segments}
     steps = []
     for segment in plan.segments:
-        before = by_id.get(previous.get(segment.id, ""))
+        before = by_id.get(previous[segment.id]) if kind == "search" else None
         steps.append(
             Step(
                 name=names[segment.id],
@@ -169,13 +170,6 @@ def hard_deadline(plan: Plan) -> float | None:
     """Return the seconds from the first begin after which nothing more is started; None for no such limit."""
     deadline = plan.limits.get("deadline")
     return deadline.amount if deadline and deadline.binding is Binding.HARD and deadline.unit == "s" else None
-
-
-def _list_previous(plan: Plan, kind: Kind) -> dict[str, str]:
-    """By segment, one that its members come from; all of them have done as much."""
-    if kind != "search":
-        return {}
-    return {segment.id: each for segment in plan.segments for each in list(waits_for(segment.enter))[:1]}
 
 
 def _count(segment: Segment) -> int | None:
@@ -235,7 +229,6 @@ def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
 
 
 def _name_all(ids: Sequence[str]) -> dict[str, str]:
-    """Return a distinct safe name for each id."""
     safe = [_safe(each) for each in ids]
     return {each: name if safe.count(name) == 1 else _shorten(name, each) for each, name in zip(ids, safe, strict=True)}
 

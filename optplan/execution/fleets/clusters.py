@@ -126,7 +126,6 @@ class RayFleet(FolderFleet):
             running.handle.is_ended = True
 
     def _list_actors(self, running: Running[Ranks]) -> list[Any]:
-        """Return the actors of a fleet that are there."""
         found = []
         for vm in count_ranks(running.handle.said) if running.handle is not None else ():
             with suppress(ValueError):  # it has gone

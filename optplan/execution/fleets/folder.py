@@ -102,7 +102,6 @@ class FolderFleet(QueueExecutor[Ranks]):
     # -------------------------------------------------------------------------------------------------------- starting
 
     def _describe(self, operation: Operation, log: Path) -> dict[str, Any]:  # noqa: ARG002 - ranks know no log
-        """Return what every rank has to know."""
         folder = self._folder_of(operation.id)
         for name in (RANKS, ORDERS, CHECKPOINTS):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -155,7 +154,6 @@ class FolderFleet(QueueExecutor[Ranks]):
                 self._noticed.add(path.name)
 
     def _read_progress(self, running: Running[Ranks]) -> None:
-        """Report what ranks have written."""
         ranks = running.handle
         if ranks is None:
             return
@@ -199,7 +197,6 @@ class FolderFleet(QueueExecutor[Ranks]):
         return running.kill_at_s is not None and (have_left or super()._is_late(running))
 
     def _conclude(self, running: Running[Ranks]) -> Event:
-        """Say how a fleet has ended whose processes are gone."""
         operation, now_s, ranks = running.operation, self.now_s(), running.handle
         assert ranks is not None  # as every fleet has that was started
         done, busy_s = running.iterations, now_s - operation.wanted_s

@@ -71,7 +71,6 @@ class Monitor(Loop[FleetState]):
     # ------------------------------------------------------------------------------------------------------- deciding
 
     def _decide(self, now_s: float) -> list[told.Record]:
-        """Decide the next thing, one a round."""
         self._decided, self._is_over = [], False
         if not self._decide_next(now_s) and self._interrupted and not self._given_up:
             self._emit(told.Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
@@ -166,7 +165,6 @@ class Monitor(Loop[FleetState]):
         return True
 
     def _welcome(self, attempt: Attempt, now_s: float) -> bool:
-        """Note who has reported for the first time."""
         vms, heard = self._state.nodes, self._heard.last_s
         found: list[told.Record] = [
             told.NodeChanged(now_s, name, Phase.READY)
@@ -249,13 +247,11 @@ class Monitor(Loop[FleetState]):
         return max(self._since_s, *heard) + self._silence_s
 
     def _list_silent(self, attempt: Attempt) -> list[str]:
-        """Return the VMs that fell silent and may come back."""
         state = self._state
         silent = (name for name in attempt.silent_s if state.nodes[name].phase is Phase.LOST)
         return [name for name in silent if state.returns[name] < self._terms.retries]
 
     def _back_s(self, attempt: Attempt) -> float:
-        """Return when silent VMs are not waited for any longer."""
         silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
         return max(silent, default=-math.inf) + self._return_s
 
@@ -275,7 +271,6 @@ class Monitor(Loop[FleetState]):
         return math.inf if is_lost else taken_s - _LEAD * self._terms.heartbeat_s - takes_s
 
     def _hears(self, attempt: Attempt, rank: int, now_s: float) -> bool:
-        """Whether a rank is there."""
         last_s = self._heard.last_s.get(rank, -math.inf)
         lost = any(
             rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
@@ -283,7 +278,6 @@ class Monitor(Loop[FleetState]):
         return not lost and rank not in self._heard.left and now_s < max(last_s, self._since_s) + self._silence_s
 
     def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
-        """Whether any rank is there."""
         return any(self._hears(attempt, rank, now_s) for rank in self._heard.last_s)
 
     def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:

@@ -20,7 +20,7 @@ from optplan.execution.options import NOTHING_STARTS, FleetOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Outcome, Run, describe_end
 from optplan.execution.state import Phase
-from optplan.formulations.srift.data.instance import SriftInstance, VmType
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 
 #: Heartbeats of all VMs on the virtual clock.
@@ -112,7 +112,10 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
         if self.is_virtual:
             if options.command:
                 raise UsageError(f"command: {NOTHING_STARTS}")
-            _check_losses(types, self.course)
+            for loss in () if self.course is None else self.course.losses:
+                if loss.type not in types:  # nothing would happen, without a word
+                    hint = nearest_name_hint(loss.type, types)
+                    raise UsageError(f"lose: there is no type of VM {loss.type!r}; {hint}")
             _require_an_end(self.plan, options, self.course)
             return
         if not options.command:
@@ -157,13 +160,6 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
             checkpoint="" if state.checkpoint is None else state.checkpoint.path,
             infeasibility=state.question,
         )
-
-
-def _check_losses(types: Mapping[str, VmType], course: Course | None) -> None:
-    """Refuse to lose VMs of a type that no fleet of the run can have: nothing would happen, without a word."""
-    for loss in () if course is None else course.losses:
-        if loss.type not in types:
-            raise UsageError(f"lose: there is no type of VM {loss.type!r}; {nearest_name_hint(loss.type, types)}")
 
 
 def _require_an_end(plan: SriftPlan, options: FleetOptions, course: Course | None) -> None:

@@ -180,7 +180,6 @@ class FleetState(RunState):
             self.last_failure = record.why
 
     def _see_change(self, record: told.NodeChanged) -> None:
-        """Take note of a VM that is lost, or has come back."""
         vm = self.nodes[record.node]
         if record.phase == Phase.LOST:
             self.missing.add(vm.name)
@@ -197,7 +196,6 @@ class FleetState(RunState):
                 self.attempt.returned = True
 
     def _change_limits(self, options: Mapping[str, Any]) -> None:
-        """Let limits hold that were given to go on with; others stay as they are."""
         fields: dict[str, object] = {}
         if options.get("deadline_s") is not None:
             fields["deadline_s"] = options["deadline_s"]

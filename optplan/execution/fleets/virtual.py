@@ -44,8 +44,6 @@ class Course:
 
 @dataclass
 class _Training:
-    """A fleet on the virtual clock."""
-
     operation: Operation
     iteration_s: float
     heartbeat_s: float
@@ -59,11 +57,9 @@ class _Training:
 
     @property
     def vm_of(self) -> dict[int, str]:
-        """By rank, its VM."""
         return dict(enumerate(vm for vm, ranks in self.operation.place.items() for _ in range(ranks)))
 
     def done_at(self, now_s: float) -> int:
-        """Return the iterations that are done in all."""
         trained_s = max(0.0, min(now_s, self.broken_s) - self.ready_s)
         done = self.operation.from_iterations + math.floor(trained_s / self.iteration_s + _ROUNDING)
         return min(done, self.operation.to_iterations or done)
@@ -155,7 +151,6 @@ class VirtualFleet(ClockExecutor):
         return []
 
     def _hear(self, *events: Event) -> list[int]:
-        """Let things be heard now."""
         return [self._clock.schedule(self.now_s(), event) for event in events]
 
     def _expect(self, from_s: float, until_s: float) -> None:
@@ -213,7 +208,6 @@ class VirtualFleet(ClockExecutor):
             self._hear(OperationEnded(now_s, name, done, {}, None, busy_s, complete))
 
     def _announce(self, loss: Loss) -> None:
-        """Say that a VM will go; and let it go when its time has come."""
         places = [vm for training in self._running.values() for vm in training.operation.place]
         vms = [vm for vm in places if vm.startswith(f"{loss.type}.vm-") and vm not in self._going]
         if not vms:

@@ -11,7 +11,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.seer.data.instance import SeerInstance
 
 #: What a search's instance has to have besides what is timed.
-_NEEDED = {"experiment": (), "cloud": ("gpus_per_instance", "price_usd_per_hour")}
+_NEEDED = ("experiment", "cloud.gpus_per_instance", "cloud.price_usd_per_hour")
 
 
 def describe_search(
@@ -43,12 +43,8 @@ def describe_search(
 
 def list_missing(sections: dict[str, Any]) -> list[str]:
     """List the fields that sections still need to be an instance that can be solved."""
-    missing = []
-    for name, fields in _NEEDED.items():
-        if name not in sections:
-            missing.append(name)
-        missing += [f"{name}.{field}" for field in fields if name in sections and field not in sections[name]]
-    return missing
+    known = {*sections, *(f"cloud.{field}" for field in sections["cloud"])}
+    return [name for name in _NEEDED if name not in known]
 
 
 def renew_search(base: RubberBandInstance, sections: dict[str, Any], **given: float | None) -> RubberBandInstance:

@@ -142,8 +142,6 @@ def profile_trials(
 
 
 class _Profiler:
-    """Runs one trial after the other."""
-
     def __init__(self, executor: Executor, settings: ProfileSettings, trials: int, on_event: Listener) -> None:
         self._executor = executor
         self._settings = settings
@@ -155,7 +153,6 @@ class _Profiler:
         self.timings: list[TrialTiming] = []
 
     def time_trial(self, number: int, configuration: Configuration) -> None:
-        """Run a trial on every number of GPUs."""
         done, settings = 0, self._settings
         checkpoint: Checkpoint | None = None
         metrics: Metrics = {}
@@ -235,7 +232,6 @@ class _Profiler:
 def _time(
     number: int, wanted: Operation, ended: OperationEnded, steps: Sequence[Progressed], settings: ProfileSettings
 ) -> TrialTiming:
-    """Take an operation's times apart."""
     timed = [step for step in steps[settings.warm_up :] if step.seconds is not None]
     resumed, most = wanted.attempt > 1, settings.iterations
     if resumed and len(timed) < 2:
@@ -262,7 +258,6 @@ def _time(
 
 
 def _read_work(step: Progressed, name: str) -> float:
-    """Return how much an iteration did."""
     work = step.metrics.get(name) if name else 1.0
     if isinstance(work, bool) or not isinstance(work, int | float) or not work > 0:
         known = ", ".join(step.metrics) or "nothing"

@@ -165,7 +165,6 @@ def describe_seconds(values: Sequence[float]) -> float | dict[str, object]:
 
 
 def _estimate(values: Sequence[float | None]) -> Estimate | None:
-    """Estimate from what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return Estimate.of(known) if known else None
 
@@ -191,7 +190,6 @@ def _split_variance(groups: Sequence[Sequence[FloatArray]]) -> tuple[float, floa
 
 
 def _differ(groups: Sequence[Sequence[float]]) -> bool:
-    """Whether the means of groups differ by more than chance."""
     means = [float(np.mean(group)) for group in groups]
     if len(groups) < 2 or min(map(len, groups)) < 2 or max(means) <= min(means):
         return False

@@ -83,16 +83,12 @@ class Door:
 
 @dataclass
 class _Service:
-    """Answers requests from one publisher."""
-
     publisher: Publisher
     door: Door
     _frontier: tuple[str, bytes] = ("", b"")
     _drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def make_application(self) -> web.Application:
-        """Return the application."""
-
         @web.middleware  # which a method cannot be
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await self._guard(request, handler)

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import MissingExtraError
-from optplan.execution.online.calculations import Calculation, Verdict
+from optplan.execution.online.calculations import Verdict
 from optplan.execution.online.width_table import Holding, WidthTable
 from optplan.execution.serving.publisher import View
 
@@ -41,7 +41,9 @@ def describe(view: View) -> dict[str, Any]:
             "followed": None if latest is None else latest.followed,
             "committed": view.committed,
             "debt_h": view.debt_h,
-            "exceeded": latest is not None and _exceeds(latest),
+            # Whether the table that holds takes clearly more than the budget, and than what is to be spent now.
+            "exceeded": latest is not None
+            and (latest.planned or 0.0) > _ALARM * max(latest.budget, latest.followed or 0.0),
             "used_gpus": view.used_gpus,
         },
         "calculations": [each.to_json_data() for each in view.calculations],
@@ -49,11 +51,6 @@ def describe(view: View) -> dict[str, Any]:
         "refused": view.refused,
         "began_s": view.began_s,
     }
-
-
-def _exceeds(made: Calculation) -> bool:
-    """Whether the table that holds takes clearly more than the budget, and than what is to be spent now."""
-    return made.planned is not None and made.planned > _ALARM * max(made.budget, made.followed or 0.0)
 
 
 def _describe_table(table: WidthTable) -> dict[str, Any]:

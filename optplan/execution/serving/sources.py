@@ -1,4 +1,7 @@
-"""What tells a publisher of events besides HTTP: a watched folder, and Slurm.
+"""What tells a publisher of events besides HTTP: a watched folder, and Slurm's accounting, which ``sacct`` prints.
+
+That says when a job was submitted, what it held, and how it ended, and not how fast it trained. The ids of its events
+come from the job's id and the time of its submission, so that it does no harm to read a list twice.
 
 Whatever is read is told under ids of its own, and only then taken away or passed over: killed in between, it is read
 again, which does no harm.
@@ -11,14 +14,112 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from optplan.errors import DataError, OptplanError, OutputError
-from optplan.execution.online.events import OnlineEvent, parse_events
+from optplan.errors import DataError, OptplanError, OutputError, nearest_name_hint, show_value
+from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run, parse_events
 from optplan.execution.serving.publisher import Publisher, publish_file
-from optplan.execution.serving.slurm import SlurmJobs
-from optplan.instances.job_logs.records import LeftOut
+from optplan.execution.slurm import call
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.job_logs.naming import find_by
+from optplan.instances.job_logs.records import LeftOut, Row
+from optplan.instances.job_logs.sacct import read_sacct
+from optplan.instances.job_logs.times import Clock
+
+#: What is asked of sacct.
+_FORMAT = "JobID,JobName,User,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES,Cluster"
+#: Seconds that it may take, and what else to do.
+_PATIENCE_S, _INSTEAD = 120.0, "put its lists into the folder of --inbox instead"
+#: What may stand between a class and the rest of a name.
+_SEPARATORS = "-_./: "
+#: Endings after which nothing more comes.
+_OPEN = frozenset({"running", "pending", "requeued"})
+
+
+@dataclass(frozen=True)
+class SlurmJobs:
+    """Turns jobs of Slurm into events; ``clock`` reads times as Slurm writes them.
+
+    The class of a job is the first group of a regular expression, or all that this finds in its name. Where it is empty
+    it is the known class that the name begins with, the longest of several: ``bert`` for ``bert-large-17``.
+    """
+
+    clock: Clock
+    pattern: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the pattern."""
+        find_by(self.pattern)
+
+    def find_class(self, name: str, known: Iterable[str]) -> str:
+        """Return the class of a job."""
+        if self.pattern:
+            if found := find_by(self.pattern)(name):
+                return found
+            raise DataError("name", f"{show_value(name)} is not what the pattern finds", "correct --class-pattern")
+        classes = list(known)
+        fits = [each for each in classes if name == each or (name.startswith(each) and name[len(each)] in _SEPARATORS)]
+        if not fits:
+            fix = f"begin its name with one of the classes, or give --class-pattern; {nearest_name_hint(name, classes)}"
+            raise DataError("name", f"{show_value(name)} begins with no class that is known", fix)
+        return max(fits, key=len)
+
+    def read_list(self, path: Path, instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
+        """Read what ``sacct --parsable2`` printed: the events, and what was left out of the list."""
+        left_out = LeftOut()
+        rows = read_sacct(path, clock=self.clock, class_column=None, left_out=left_out)
+        return list(self._turn(rows, instance, left_out)), left_out
+
+    def ask(self, instance: BoaInstance, *, days: float) -> tuple[list[OnlineEvent], LeftOut]:
+        """Ask ``sacct`` for the jobs of the last days; times are asked for in UTC, whatever the cluster's zone."""
+        since = datetime.now(UTC) - timedelta(days=days)
+        command = ["sacct", "--allusers", "--parsable2", "--duplicates", "--format", _FORMAT]
+        command += ["--starttime", since.strftime("%Y-%m-%dT%H:%M:%S")]
+        utc = {"TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+        found = call(*command, patience_s=_PATIENCE_S, instead=_INSTEAD, variables=utc)
+        with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
+            file.write(found)
+            file.flush()
+            return SlurmJobs(Clock(), self.pattern).read_list(Path(file.name), instance)
+
+    def _turn(self, rows: Iterable[Row], instance: BoaInstance, left_out: LeftOut) -> Iterator[OnlineEvent]:
+        for row in rows:
+            if row.gpus < 1:
+                left_out.add("jobs without GPUs", row.where)
+                continue
+            if row.submit_s is None:
+                left_out.add("jobs without a time of submission", row.where)
+                continue
+            try:
+                job_class = self.find_class(row.name, instance.classes)
+            except DataError as error:
+                left_out.add("jobs of no class", row.where, error.problem)
+                continue
+            job = f"slurm/{row.id}{'+' if row.part else ''}{row.part}/{row.submit_s:.0f}"
+            if row.part in ("", "0"):  # the components of one job arrive as one
+                yield Arrival(id=job, at_s=row.submit_s, job_class=job_class)
+            if row.run_s is None or row.start_s is None or row.ending in _OPEN:
+                continue
+            ran = Run(gpus=row.gpus, gpu_type=_name_type(row.gpu_type, instance), seconds=row.run_s)
+            yield Completion(
+                id=f"{job}/{row.start_s:.0f}/end",
+                at_s=row.start_s + row.run_s,
+                job_class=job_class,
+                ran=(ran,),
+                whole=row.ending == "completed",
+            )
+
+
+def _name_type(found: str, instance: BoaInstance) -> str | None:
+    """Return the instance's name of a type of GPU, which it need not be told where it has one only."""
+    if len(instance.gpu_types) == 1:
+        return None
+    return next((name for name in instance.gpu_types if name.casefold() == found.casefold()), found or None)
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,7 +203,9 @@ class SlurmQuestions:
     def look(self) -> int:
         """Ask once and tell; return how many events that were."""
         events, left_out = self._slurm.ask(self._publisher.view.instance, days=self._days)
-        _tell_and_log("sacct", self._publisher, events, left_out)
+        _tell_left_out("sacct", left_out)
+        for complaint in tell_all(self._publisher, events):
+            _LOG.warning("sacct: %s", complaint)
         self._days = _LATER_DAYS
         return len(events)
 
@@ -144,12 +247,6 @@ def make_sources(
     if sacct:
         sources.append(repeat(SlurmQuestions(publisher, jobs).look, _ASK_S))
     return sources
-
-
-def _tell_and_log(what: str, publisher: Publisher, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:
-    _tell_left_out(what, left_out)
-    for complaint in tell_all(publisher, events):
-        _LOG.warning("%s: %s", what, complaint)
 
 
 def _tell_left_out(what: str, left_out: LeftOut) -> None:

@@ -48,7 +48,7 @@ class Store:
                 self._connection = connect(folder / _FILE, _TABLES, _VERSION)
                 self._held = held.pop_all()
         except (OSError, sqlite3.Error) as error:
-            if _is_broken(error):
+            if getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):  # not the disk
                 raise _describe_broken(folder, error) from None
             raise OutputError(f"{folder} cannot be written ({error}); give another folder") from None
 
@@ -111,11 +111,6 @@ def is_begun(folder: Path) -> bool:
 def find_publisher(folder: Path) -> int | None:
     """Return the process that publishes from a folder; None where none does."""
     return find_holder(folder, _LOCK)
-
-
-def _is_broken(error: Exception) -> bool:
-    """Whether it is the file that is wrong, and not the disk."""
-    return getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 
 
 def _describe_broken(folder: Path, error: Exception) -> DataError:

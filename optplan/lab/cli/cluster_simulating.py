@@ -44,7 +44,6 @@ _RENAMED = {
 
 
 def _read_interruptions(text: str, *, what: str) -> dict[str, Any]:
-    """Read the rate of interruptions, or the file of a trace."""
     try:
         return {"interruptions_per_node_hour": float(text)}
     except ValueError:
@@ -54,7 +53,6 @@ def _read_interruptions(text: str, *, what: str) -> dict[str, Any]:
 
 
 def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
-    """Read how the times of epochs vary."""
     law, colon, deviation = text.rpartition(":")
     try:
         given = {"straggling": float(deviation)}
@@ -259,7 +257,6 @@ def _find_jobs(source: JobSource, profiles: Path | None, folder: Path) -> dict[s
 
 
 def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
-    """Run several simulations and show them side by side."""
     from optplan.lab import sweeps
     from optplan.lab.pages import compare_simulations
 

@@ -35,12 +35,6 @@ def list_timings() -> list[str]:
     return [timing.value for timing in Timing]
 
 
-def profiled(command: F) -> F:
-    """Add the options that say how fast the jobs of a trace run, as fields of a cell."""
-    gpu = click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
-    return profiles_options(required=True)(gpu(command))
-
-
 def profiles_options(*, required: bool) -> Callable[[F], F]:
     """Make what adds where profiles are, and how times follow from them."""
     options = (

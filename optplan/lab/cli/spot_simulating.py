@@ -166,7 +166,6 @@ def _build_market(
     vm_type: str | None,
     finer: int,
 ) -> SpotMarket:
-    """Read the traces, and the prices that are not given from the price list."""
     from optplan.instances.catalog import read_price_list
     from optplan.instances.spot_traces import read_spot_trace
     from optplan.lab.spot.replaying import build_market, region_of, zone_of

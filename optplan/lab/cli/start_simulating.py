@@ -13,15 +13,14 @@ from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, PRICE, argument, flag, named, option
 from optplan.cli.outputs import Outputs, format_csv
 from optplan.errors import UsageError
-from optplan.lab.cli.simulating import profiled
+from optplan.lab.cli.simulating import profiles_options
 from optplan.units import parse_duration
 
 if TYPE_CHECKING:
-    from optplan.lab.starts.study import StartStudy
+    from optplan.lab.starts import StartStudy
 
 
 def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float]:
-    """Read the longest waits into seconds, by application."""
     waits: dict[str, float] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -49,7 +48,8 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "report": "Write an HTML report.",
     },
 )
-@profiled
+@profiles_options(required=True)
+@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
 def simulate_starts(
     workload: Path = argument(metavar="WORKLOAD", type=FILE),
     *,
@@ -92,8 +92,7 @@ def simulate_starts(
     found exactly, as is the least cost for every amount of waiting.
     """
     from optplan.lab.pages import build_starts_page
-    from optplan.lab.starts.study import study_starts
-    from optplan.lab.starts.uses import read_daily_prices
+    from optplan.lab.starts import read_daily_prices, study_starts
     from optplan.lab.sweeps import Cell
 
     jobs = Cell.parse({"workload": str(workload), "profiles": str(profiles), "policy": policy, **cell})

@@ -12,7 +12,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Application, Job, Spread, consolidate
-from optplan.lab.traces.sia import Infeasible, Timing, derive_epochs, read_profile
+from optplan.lab.traces.sia import Timing, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent, fit_speeds
 from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload
@@ -47,8 +47,8 @@ class _Times:
         slowdown: bool,  # noqa: FBT001 - a cached class is called by position
         _stamp: tuple[tuple[str, int, int], ...],
     ) -> None:
-        how: dict[str, Any] = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing}
-        self._how, self._gpus_per_node = {"infeasible": Infeasible.LEAVE_OUT, **how}, gpus_per_node
+        self._how: dict[str, Any] = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing}
+        self._gpus_per_node = gpus_per_node
         self._where = where
         self._times: dict[Spread, FloatArray | None] = {}
         self._derived_to = 0

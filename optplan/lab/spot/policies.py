@@ -155,15 +155,9 @@ def _losing(job: SpotJob, going: FloatArray) -> FloatArray:
     return lost
 
 
-class OnDemand:
-    """On demand all the time."""
-
-    name = "on-demand"
-
-    def choose(self, situation: Situation) -> int:
-        """Return ``ON_DEMAND``, whatever the situation."""
-        del situation
-        return ON_DEMAND
+def stay_on_demand(_: Situation) -> int:
+    """Be on demand all the time."""
+    return ON_DEMAND
 
 
 def needs_net(situation: Situation) -> bool:
@@ -172,45 +166,27 @@ def needs_net(situation: Situation) -> bool:
     return situation.slack < 2 * job.restart + (job.checkpoint - 1) + 1
 
 
-class Greedy:
+def be_greedy(situation: Situation) -> int:
     """Spot whenever there is any; on demand when the deadline leaves no choice (section 4)."""
-
     # The safety net: idle with less time left than work and two restarts, one for a VM that is lost before it trains.
-
-    name = "greedy"
-
-    def choose(self, situation: Situation) -> int:
-        """Return the place by these rules."""
-        if situation.held >= 0:
-            return situation.held
-        return ON_DEMAND if needs_net(situation) else situation.cheapest_spot
+    if situation.held >= 0:
+        return situation.held
+    return ON_DEMAND if needs_net(situation) else situation.cheapest_spot
 
 
-class UniformProgress:
+def progress_uniformly(situation: Situation) -> int:
     """Spot where there is any; on demand to keep up with uniform progress (section 5.2.2), ep(t) = t C(0) / R(0)."""
-
-    # Idle and behind, go on demand; there, stay until cp(t) >= ep(t + 2 d). The safety net is that of :class:`Greedy`.
-
-    name = "uniform-progress"
-
-    def choose(self, situation: Situation) -> int:
-        """Return the place by these rules."""
-        job, spot = situation.job, situation.cheapest_spot
-        if situation.held >= 0:
-            return situation.held
-        if needs_net(situation):
-            return ON_DEMAND
-        if situation.held == ON_DEMAND:
-            return spot if self._lead(situation, situation.step + 2 * job.restart) >= 0 else ON_DEMAND
-        if spot != IDLE:
-            return spot
-        return ON_DEMAND if self._lead(situation, situation.step) < 0 else IDLE
-
-    @staticmethod
-    def _lead(situation: Situation, step: int) -> int:
-        """Return how far the training done is ahead of that expected by a step, times the deadline: whole numbers."""
-        job = situation.job
-        return (job.work - situation.left) * job.deadline - step * job.work
+    # Idle and behind, go on demand; there, stay until cp(t) >= ep(t + 2 d). The safety net is that of the greedy one.
+    job, held, spot = situation.job, situation.held, situation.cheapest_spot
+    if held >= 0:
+        return held
+    if needs_net(situation):
+        return ON_DEMAND
+    if held == IDLE and spot != IDLE:
+        return spot
+    expected = situation.step + (2 * job.restart if held == ON_DEMAND else 0)
+    is_behind = (job.work - situation.left) * job.deadline < expected * job.work
+    return ON_DEMAND if is_behind else spot
 
 
 class Hindsight:
@@ -218,10 +194,7 @@ class Hindsight:
 
     # Exact on the replay's own grid, so that no policy costs less, in any number of zones.
 
-    name = "hindsight"
-
     def __init__(self, job: SpotJob, market: SpotMarket) -> None:
-        """Look at the whole market."""
         self._table = tabulate(job, lambda step: market.available[:, step, None], market.price_usd)
         #: Least cost.
         self.cost_usd = float(self._table.value_usd[0])
@@ -265,10 +238,7 @@ class Planned:
     # Zones are independent two-state Markov chains at mean prices. No hazard is zero, and a state that might miss the
     # deadline costs infinitely much: wrong hazards cost money, never the deadline.
 
-    name = "planned"
-
     def __init__(self, job: SpotJob, history: SpotMarket) -> None:
-        """Estimate, and plan."""
         zones = len(history.zones)
         if zones > MOST_ZONES:
             raise UsageError(
@@ -300,10 +270,10 @@ class Planned:
 
 #: Those that see nothing of the future, made for a job and a market that is over, from which some learn.
 POLICIES: Mapping[str, Callable[[SpotJob, SpotMarket], SpotPolicy]] = {
-    OnDemand.name: lambda *_: OnDemand(),
-    Greedy.name: lambda *_: Greedy(),
-    UniformProgress.name: lambda *_: UniformProgress(),
-    Planned.name: Planned,
+    "on-demand": lambda *_: stay_on_demand,
+    "greedy": lambda *_: be_greedy,
+    "uniform-progress": lambda *_: progress_uniformly,
+    "planned": lambda job, history: Planned(job, history).choose,
 }
 
 

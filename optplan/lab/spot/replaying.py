@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.spot_traces import SpotTrace, read_ticks
 from optplan.schema import LARGEST_AMOUNT, FloatArray, freeze
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -149,10 +149,7 @@ def build_market(
         raise UsageError(f"nodes: got {nodes}, but no zone ever has more than {alive.max()} VMs; ask for fewer")
     prices = np.empty((len(traces), count * finer))
     for row, zone in enumerate(traces):
-        price = spot_usd_per_hour.get(zone)
-        if price is None:
-            hint = nearest_name_hint(zone, spot_usd_per_hour) if spot_usd_per_hour else "none are given"
-            raise UsageError(f"price of {zone}: missing; {hint}")
+        price = spot_usd_per_hour[zone]
         prices[row] = (
             price.at(np.arange(count * finer, dtype=np.float64) * step_s) if isinstance(price, SpotPrices) else price
         )
@@ -215,15 +212,8 @@ class Situation:
         return min(zones, key=lambda zone: self.prices_usd[zone], default=IDLE)
 
 
-class SpotPolicy(Protocol):
-    """Says where a job is next."""
-
-    @property
-    def name(self) -> str:
-        """As people give it."""
-
-    def choose(self, situation: Situation) -> int:
-        """Return the place for the step that begins: a zone that is available, ``ON_DEMAND`` or ``IDLE``."""
+#: Says where a job is in the step that begins: in a zone that is available, ``ON_DEMAND`` or ``IDLE``.
+SpotPolicy = Callable[[Situation], int]
 
 
 @dataclass
@@ -298,8 +288,8 @@ class SpotOutcome:
         }
 
 
-def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
-    """Run a job from the beginning of a market until it is done or its deadline is over."""
+def replay(job: SpotJob, market: SpotMarket, choose: SpotPolicy, policy: str = "") -> SpotOutcome:
+    """Run a job from the beginning of a market until it is done or its deadline is over; a policy has a name."""
     if market.steps < job.deadline or market.step_s != job.step_s:
         told = f"{market.steps} steps of {market.step_s:g} s"
         raise UsageError(f"market: got {told}; the job's deadline is {job.deadline} steps of {job.step_s:g} s")
@@ -313,9 +303,9 @@ def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
             current.stop, current.is_lost = step, True
             stretches.append(current)
             current, pending, since = Stretch(step, IDLE), 0, 0
-        chosen = policy.choose(Situation(job, step, current.place, pending, since, left, seen, tuple(prices)))
+        chosen = choose(Situation(job, step, current.place, pending, since, left, seen, tuple(prices)))
         if not (chosen in (IDLE, ON_DEMAND) or (0 <= chosen < len(seen) and seen[chosen])):
-            raise UsageError(f"policy {policy.name}: chose place {chosen} at step {step}, where there is no VM")
+            raise UsageError(f"policy {policy}: chose place {chosen} at step {step}, where there is no VM")
         if chosen != current.place:
             if current.start < step:
                 current.stop = step
@@ -331,4 +321,4 @@ def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
         if not left:
             break
     current.stop = step + 1
-    return SpotOutcome(job, market.zones, policy.name, (*stretches, current), left)
+    return SpotOutcome(job, market.zones, policy, (*stretches, current), left)

@@ -100,11 +100,12 @@ def _try_at(
             f"deadline: got {got}, but the work and a restart take {needed} on demand; give at least that"
         )
     watch, found = Stopwatch(listener=on_event), []
-    policies = [make_policy(name, job, history) for name in names]
+    policies = {name: make_policy(name, job, history) for name in names}
     for number, start in enumerate(starts):
         watch.require()
         window = market.window(start, start + job.deadline)
-        outcomes = [replay(job, window, policy) for policy in (Hindsight(job, window), *policies)]
+        every = {"hindsight": Hindsight(job, window).choose} | policies
+        outcomes = [replay(job, window, choose, name) for name, choose in every.items()]
         found.append(Trial(start, tuple(outcomes)))
         watch.emit(f"{number + 1} of {len(starts)} starts", fraction=(number + 1) / len(starts))
     return found

@@ -55,8 +55,6 @@ class GoodputFit:
 
 @dataclass(frozen=True)
 class _Points:
-    """Checked measurements, each of shape (points,)."""
-
     nodes: FloatArray
     gpus: FloatArray
     local_batch: FloatArray
@@ -71,13 +69,11 @@ class _Points:
 
     @property
     def across(self) -> NDArray[np.bool_]:
-        """Whether a point synchronises across nodes."""
         mask: NDArray[np.bool_] = self.nodes > 1
         return mask
 
     @property
     def within(self) -> NDArray[np.bool_]:
-        """Whether a point synchronises within one node."""
         mask: NDArray[np.bool_] = (self.nodes == 1) & (self.gpus > 1)
         return mask
 

@@ -15,7 +15,6 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,16 +53,6 @@ class Timing(StrEnum):
     MODEL_BATCHES = "model-batches"
 
 
-class Infeasible(StrEnum):
-    """What to do with widths on which the application cannot run."""
-
-    #: Raise an error that names the width and the reason.
-    REFUSE = "refuse"
-    #: Leave them out of the profile, which lists them with their reasons. Where one GPU is among them, sizes are times
-    #: on the least width that is left.
-    LEAVE_OUT = "leave-out"
-
-
 @dataclass(frozen=True)
 class RunChoices(Batches):
     """Feasible ways to run on each width (candidates, widths); the best has the least ``believed_s``, if given."""
@@ -88,9 +77,7 @@ class Sources:
         return (self.fixed_batch_size or self.application.max_batch_size) // self.tables.min_local_batch
 
 
-def choose(
-    sources: Sources, widths: IntArray, timing: Timing, infeasible: Infeasible
-) -> tuple[RunChoices, list[str], GoodputFit | None]:
+def choose(sources: Sources, widths: IntArray, timing: Timing) -> tuple[RunChoices, list[str], GoodputFit | None]:
     """Return the choices of each width, where they come from, and the fit when one was needed."""
     if timing is Timing.MODEL:
         by_model, model = _choose_by_model(sources, widths)
@@ -99,9 +86,6 @@ def choose(
     # An interpolation outside the hull of the measurements finds nothing: the model goes on there too.
     words = np.array(provenance)
     modelled = (words == FITTED) | ((words == INTERPOLATED) & ~choices.feasible.any(axis=0))
-    if modelled[0] and infeasible is Infeasible.REFUSE:
-        problem = f"{sources.application.name} was not measured on one GPU of {sources.gpu}"
-        raise DataError("gpu", problem, f'measure that, or take all times from the model: timing="{Timing.MODEL}"')
     # Below the least width that was measured it may not even fit into memory: the model goes on above it only.
     modelled &= ~np.logical_and.accumulate(modelled)
     fit: GoodputFit | None = None
@@ -192,9 +176,6 @@ def measure(sources: Sources, choices: RunChoices, reference: int) -> tuple[Floa
     return progress / goodput[:, reference], goodput, best
 
 
-_Word = TypeVar("_Word", bound=StrEnum)
-
-
 @dataclass(frozen=True, eq=False)
 class EpochProfile:
     """How long each of E epochs takes on W widths of one type of GPU; the time on k GPUs is size / speedup."""
@@ -231,26 +212,21 @@ def derive_epochs(
     slowdown: bool = False,
     fixed_batch: int | None = None,
     timing: Timing | str = Timing.TABLES,
-    infeasible: Infeasible | str = Infeasible.REFUSE,
 ) -> EpochProfile:
     """Derive epoch sizes and speedups (data README, section 1.6)."""
-    # The GPU is a suffix of files. Widths may be keys of placements, such as ``{4: "22"}``. Widths are infeasible where
-    # the smallest local batches exceed the largest batch, or nothing is known about them.
-    timing, infeasible = _word(Timing, "timing", timing), _word(Infeasible, "infeasible", infeasible)
+    # The GPU is a suffix of files. Widths may be keys of placements, such as ``{4: "22"}``. Left out, with the reason,
+    # are widths whose smallest local batches exceed the largest batch, or of which nothing is known; where one GPU is
+    # among them, sizes are times on the least width that is left.
+    if timing not in [*Timing]:
+        raise UsageError(f"timing: got {timing!r}; {nearest_name_hint(timing, [word.value for word in Timing])}")
     spread = widths if isinstance(widths, Mapping) else {}
-    asked = _check_widths(list(spread) or widths)
+    asked = np.unique(np.array(list(widths), dtype=np.int64))
     sources = _read(profiles_dir, application, gpu, fixed_batch, spread)
     left_out = {int(k): _say_too_wide(sources, int(k)) for k in asked[asked > sources.widest]}
     tried = np.union1d([1], asked[asked <= sources.widest])
-    choices, provenance, fit = choose(sources, tried, timing, infeasible)
+    choices, provenance, fit = choose(sources, tried, Timing(timing))
     stuck = ~choices.feasible.any(axis=0)
     left_out |= {int(k): _say_why_not(sources, int(k), fit) for k in tried[stuck]}
-    if left_out and infeasible is Infeasible.REFUSE:
-        first = min(left_out)
-        if first == 1:
-            raise DataError("widths", left_out[1], "sizes are times on one GPU: measure that")
-        fix = f'choose widths below {first}, or infeasible="{Infeasible.LEAVE_OUT}" to go without such widths'
-        raise DataError("widths", left_out[first], fix)
     kept = np.flatnonzero(~stuck & np.isin(tried, asked))
     if not kept.size:
         fix = (
@@ -326,19 +302,3 @@ def _say_why_not(sources: Sources, k: int, fit: GoodputFit | None) -> str:
     if sources.tables.look_up(k)[1] is None:
         return f"{subject}: neither this width nor one below it was measured"
     return f"{subject}: no batch size splits into local batches that were measured"
-
-
-def _check_widths(widths: Sequence[int] | IntArray | Mapping[int, str]) -> IntArray:
-    given = np.asarray(widths)
-    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
-        raise DataError("widths", f"got {widths!r}; a list of whole numbers is needed", "give at least one width")
-    if given.min() < 1:
-        raise DataError("widths", f"got {given.min()}; widths of at least 1 GPU are allowed", "leave it out")
-    return np.unique(given.astype(np.int64))
-
-
-def _word(words: type[_Word], name: str, text: str) -> _Word:
-    try:
-        return words(text)
-    except ValueError:
-        raise UsageError(f"{name}: got {text!r}; {nearest_name_hint(text, [word.value for word in words])}") from None

@@ -19,7 +19,7 @@ from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_j
 from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.job_logs.jobs_table import write_jobs
 from optplan.instances.job_logs.records import Row
-from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs
+from optplan.lab.traces.sia import EpochProfile, Timing, derive_epochs
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, list_gpus, read_workload
 from optplan.quantities import round_shared
@@ -190,7 +190,6 @@ def _derive_on_all(
                 np.arange(1, limit + 1),
                 slowdown=slowdown,
                 timing=timing,
-                infeasible=Infeasible.LEAVE_OUT,
             )
         except CannotRunError as error:
             refusals[gpu] = error
@@ -200,7 +199,6 @@ def _derive_on_all(
 
 
 def _make_class(jobs: Workload, profiles: Sequence[EpochProfile]) -> JobClass:
-    """Make a class from an application's profiles on one type or several; the first is the reference."""
     first = profiles[0]
     return JobClass(
         arrival_rate_per_hour=jobs.jobs_per_application[first.application] / (jobs.span_s / SECONDS_PER_HOUR),
@@ -232,7 +230,6 @@ def _tell_source(
     timing: Timing,
     slowdown: bool,
 ) -> dict[str, str]:
-    """Say where every figure comes from, by what it is."""
     several = len(limits) > 1
     source = {
         "trace": f"{workload.parent.name}/{workload.name}, {len(jobs.job_names)} jobs",

@@ -65,7 +65,6 @@ def read_learning_curves(profiles_dir: Path | str, application: Application) -> 
 
 
 def _read_run(path: Path, epochs: int) -> FloatArray:
-    """Read progress, iterations and the two statistics of one training run, shape (epochs, 4)."""
     columns = ("progress", "iteration", "grad_sqr", "grad_var")
     rows = [
         [parse_number(path, line, column, text) for column, text in zip(columns, texts, strict=True)]
@@ -278,7 +277,6 @@ def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[st
 
 
 def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
-    """Read a file of placements: the rows of each placement, and all of them."""
     rows_of: dict[str, list[int]] = {}
     points, times = array("q"), array("d")
     for line, (placement, *numbers) in read_rows(path, ("placement", "local_bsz", "step_time", "sync_time")):
@@ -295,7 +293,6 @@ def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
 
 
 def _read_scalability(path: Path) -> Passes:
-    """Read a file of passes by numbers of nodes and GPUs; it may be empty but for its header."""
     points, times = array("q"), array("d")
     columns = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
     for line, (num_nodes, num_replicas, *numbers) in read_rows(path, columns):

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
@@ -133,12 +133,9 @@ class Workload:
         return dict(zip(self.applications, counts.tolist(), strict=True))
 
 
-def read_workload(
-    path: Path | str, *, span_h: float | None = None, applications: Collection[str] = tuple(APPLICATIONS)
-) -> Workload:
+def read_workload(path: Path | str, *, span_h: float | None = None) -> Workload:
     """Read a workload from CSV; its span is given, that of its folder's family, or up to the last arrival's hour."""
     path = Path(path)
-    known = set(applications)
     names: list[str] = []
     first_lines: dict[str, int] = {}
     times, which = array("d"), array("q")
@@ -151,9 +148,9 @@ def read_workload(
             problem = f"time is {time}, after {latest:.12g} in the row before"
             raise DataError(f"{path}:{line}", problem, "sort the jobs by time")
         latest = time_s
-        if application not in known:
+        if application not in APPLICATIONS:
             problem = f"unknown application {application!r}"
-            raise DataError(f"{path}:{line}", problem, nearest_name_hint(application, known))
+            raise DataError(f"{path}:{line}", problem, nearest_name_hint(application, APPLICATIONS))
         if first_lines.setdefault(name, line) != line:
             problem = f"a second job is named {name!r}; the first is in line {first_lines[name]}"
             raise DataError(f"{path}:{line}", problem, "give each job a name of its own")
@@ -183,8 +180,6 @@ def read_workload(
 
 def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workload:
     """Repeat a workload so many ``times``, each turned within its span by a random offset; names end in ``/2``, ..."""
-    if times < 1:
-        raise UsageError(f"times: got {times}; at least 1 is needed")
     offsets_s = np.random.default_rng(seed).uniform(0.0, workload.span_s, times)
     offsets_s[0] = 0.0
     numbers = np.arange(times)[:, None]

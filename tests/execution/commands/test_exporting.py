@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.execution.exports.entries import exporters
+from optplan.execution.exports.exporting import exporters
 
 if TYPE_CHECKING:
     from tests.conftest import Runner

@@ -33,7 +33,7 @@ def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]: 
     view, lines = RunView(State(plan), make_rules(plan, chosen)), list[str]()
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
-        view.tell(record)
+        view(record)
         lines.append(view.line(record.t))
 
     run(plan, listener=listen, space=RATES, mode=mode, **options)
@@ -99,12 +99,12 @@ def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
     ]
     assert [say(record) for record, _ in said] == [line for _, line in said]
     teller = KIND.telling()
-    assert teller.tell(told.OperationWanted(0.04, "fleet-001", "s", "job", 1, {"v": 4, "w": 4})) == [
+    assert teller(told.OperationWanted(0.04, "fleet-001", "s", "job", 1, {"v": 4, "w": 4})) == [
         "[0 s] fleet-001 is started on 2 VMs"
     ]
-    assert teller.tell(told.OperationFailed(1.0, "fleet-001", "ended to go on otherwise", blameless=True)) == []
-    assert teller.tell(told.OperationFailed(1.0, "fleet-001", "no CUDA")) == ["[1 s] fleet-001: no CUDA"]
+    assert teller(told.OperationFailed(1.0, "fleet-001", "ended to go on otherwise", blameless=True)) == []
+    assert teller(told.OperationFailed(1.0, "fleet-001", "no CUDA")) == ["[1 s] fleet-001: no CUDA"]
     back = told.NodeChanged(2.0, "v", "ready", "is heard of again, 2 s after it was missed")
-    assert teller.tell(back) == ["[2 s] v is heard of again, 2 s after it was missed: it is taken back"]
+    assert teller(back) == ["[2 s] v is heard of again, 2 s after it was missed: it is taken back"]
     asked = told.Resumed(1.0, {"deadline_s": 90.0, "budget_usd": 5.0, "retries": 1})
-    assert teller.tell(asked) == ["[1 s] limits from now on: deadline 1 min 30 s, budget $5.00"]
+    assert teller(asked) == ["[1 s] limits from now on: deadline 1 min 30 s, budget $5.00"]

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from optplan.contracts import Plan
-from optplan.execution.exports.entries import exporters
-from optplan.execution.exports.exporting import export
+from optplan.execution.exports.exporting import export, exporters
 from optplan.execution.exports.steps import CannotExpressError
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.library import GENERATED, build_named, names

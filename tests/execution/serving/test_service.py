@@ -13,7 +13,8 @@ import pytest
 from optplan.errors import UsageError
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.service import MOST_BYTES
-from optplan.execution.serving.slurm import ClassNames
+from optplan.execution.serving.sources import SlurmJobs
+from optplan.instances.job_logs.times import Clock
 from tests.execution.serving.conftest import TOKEN, Asking
 
 pytest.importorskip("aiohttp")
@@ -178,18 +179,18 @@ def test_readers_never_see_half_a_table(service: Asking) -> None:
 )
 def test_names_say_the_class(pattern: str, name: str, job_class: str | None) -> None:
     """By a pattern, or by the longest known class that the name begins with."""
-    names = ClassNames(pattern)
+    jobs = SlurmJobs(Clock(), pattern)
     if job_class is None:
         with pytest.raises(ValueError, match="name: "):
-            names.find(name, ["bert", "bert-large"])
+            jobs.find_class(name, ["bert", "bert-large"])
     else:
-        assert names.find(name, ["bert", "bert-large"]) == job_class
+        assert jobs.find_class(name, ["bert", "bert-large"]) == job_class
 
 
 def test_a_pattern_has_to_be_one() -> None:
     """A broken regular expression is refused before anything begins."""
     with pytest.raises(UsageError, match="is no regular expression"):
-        ClassNames("(")
+        SlurmJobs(Clock(), "(")
 
 
 def _connect(service: Asking) -> socket.socket:

@@ -14,8 +14,7 @@ import pytest
 from optplan.errors import OutputError, UsageError
 from optplan.execution.online.events import Arrival, Completion
 from optplan.execution.serving.publisher import Publisher
-from optplan.execution.serving.slurm import ClassNames, SlurmJobs
-from optplan.execution.serving.sources import FolderWatch, SlurmQuestions, repeat
+from optplan.execution.serving.sources import FolderWatch, SlurmJobs, SlurmQuestions, repeat
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.times import Clock
 
@@ -33,7 +32,7 @@ _SACCT = f"""{_HEADER}
 @pytest.fixture
 def jobs() -> SlurmJobs:
     """Return a reader of Slurm's jobs, whose classes are what their names begin with."""
-    return SlurmJobs(ClassNames(), Clock())
+    return SlurmJobs(Clock())
 
 
 @pytest.fixture

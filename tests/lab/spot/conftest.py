@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from optplan.lab.spot.replaying import Situation, SpotJob, SpotMarket, SpotPolicy
+from optplan.lab.spot.replaying import SpotJob, SpotMarket, SpotPolicy
 
 #: Steps are of an hour, and cost a dollar on spot and three on demand unless a test says otherwise.
 STEP_S = 3600.0
@@ -18,22 +17,10 @@ Follower = Callable[[tuple[int, ...]], SpotPolicy]
 Drawer = Callable[..., tuple[SpotJob, SpotMarket]]
 
 
-@dataclass
-class Script:
-    """Is at the places of a list, one a step."""
-
-    places: tuple[int, ...]
-    name: str = "script"
-
-    def choose(self, situation: Situation) -> int:
-        """Return the place of the step."""
-        return self.places[situation.step]
-
-
 @pytest.fixture
 def follow() -> Follower:
     """Return what makes a policy of a list of places, one a step."""
-    return Script
+    return lambda places: lambda situation: places[situation.step]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.lab.spot.policies import Greedy, Hindsight, OnDemand, Planned, UniformProgress, estimate_hazards
+from optplan.lab.spot.policies import POLICIES, Hindsight, Planned, estimate_hazards
 from optplan.lab.spot.replaying import IDLE, ON_DEMAND, SpotJob, SpotMarket, replay
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_hindsight_is_what_brute_force_finds(seed: int, draw: Drawer, follow: Fo
     job, market = draw(np.random.default_rng(seed), zones=2, deadline=5)
     hindsight = Hindsight(job, market)
     assert hindsight.cost_usd == pytest.approx(_least_usd(job, market, follow))
-    outcome = replay(job, market, hindsight)
+    outcome = replay(job, market, hindsight.choose)
     assert outcome.is_kept
     assert outcome.cost_usd == pytest.approx(hindsight.cost_usd)
 
@@ -117,10 +117,11 @@ def test_every_policy_keeps_the_deadline_and_none_beats_hindsight(seed: int, dra
     job, market = draw(stream, zones=int(stream.integers(1, 4)), deadline=int(stream.integers(3, 40)))
     _, history = draw(stream, zones=len(market.zones), deadline=30)
     least_usd = Hindsight(job, market).cost_usd
-    for policy in (OnDemand(), Greedy(), UniformProgress(), Planned(job, history)):
+    for name, make in POLICIES.items():
+        policy = make(job, history)
         outcome = replay(job, market, policy)
-        assert outcome.is_kept, policy.name
-        assert outcome.cost_usd >= least_usd * (1 - 1e-12), policy.name
+        assert outcome.is_kept, name
+        assert outcome.cost_usd >= least_usd * (1 - 1e-12), name
         assert outcome.to_json_data() == replay(job, market, policy).to_json_data()
 
 
@@ -136,7 +137,7 @@ def test_planned_keeps_to_its_rates_where_they_hold(write_market: Writer) -> Non
         for _ in range(8):
             is_up = stream.random() < (1.0 - hazards.lost if marks[-1] == "#" else hazards.found)
             marks.append("#" if is_up else ".")
-        costs.append(replay(job, write_market("".join(marks)), planned).cost_usd)
+        costs.append(replay(job, write_market("".join(marks)), planned.choose).cost_usd)
     assert np.mean(costs) == pytest.approx(planned.expected_usd((True,)), rel=0.03)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.errors import UsageError
-from optplan.lab.spot.policies import Greedy, OnDemand, UniformProgress
+from optplan.lab.spot.policies import be_greedy, progress_uniformly, stay_on_demand
 from optplan.lab.spot.replaying import IDLE, ON_DEMAND, SpotJob, SpotOutcome, replay
 
 if TYPE_CHECKING:
@@ -49,27 +49,27 @@ def test_a_zone_without_vms_cannot_be_chosen(write_market: Writer, follow: Follo
     """Zone a has nothing in step 0, and a market of 4 steps no deadline of 5."""
     job = SpotJob(work=2, deadline=4, restart=1, checkpoint=1, step_s=STEP_S)
     with pytest.raises(UsageError, match="policy script: chose place 0 at step 0"):
-        replay(job, write_market(".###"), follow((0, 0, 0, 0)))
+        replay(job, write_market(".###"), follow((0, 0, 0, 0)), "script")
     with pytest.raises(UsageError, match="the job's deadline is 5 steps"):
         replay(SpotJob(2, 5, 1, 1, STEP_S), write_market(".###"), follow((0, 0, 0, 0)))
 
 
 def test_on_demand(write_market: Writer) -> None:
     """A restart of 1 and 4 steps of work at $3, whatever spot VMs there are."""
-    outcome = replay(SpotJob(4, 9, 1, 1, STEP_S), write_market("#########"), OnDemand())
+    outcome = replay(SpotJob(4, 9, 1, 1, STEP_S), write_market("#########"), stay_on_demand)
     assert _told(outcome) == [(0, 5, ON_DEMAND, 15.0, 4, False)]
 
 
 def test_greedy_waits_until_the_net(write_market: Writer) -> None:
     """Work 4 in 9 leaves slack 5; idle steps eat it until it is below 2 d + 1 = 3: after 3 of them, on demand for 5."""
-    outcome = replay(SpotJob(4, 9, 1, 1, STEP_S), write_market("........."), Greedy())
+    outcome = replay(SpotJob(4, 9, 1, 1, STEP_S), write_market("........."), be_greedy)
     assert _told(outcome) == [(0, 3, IDLE, 0.0, 0, False), (3, 8, ON_DEMAND, 15.0, 4, False)]
 
 
 def test_greedy_takes_the_cheapest_zone_and_stays(write_market: Writer) -> None:
     """Zone b costs less than a: greedy stays in b until it is lost, and goes to a then."""
     market = write_market("#########", "####.....", spot_usd=(1.0, 0.5))
-    outcome = replay(SpotJob(4, 9, 1, 1, STEP_S), market, Greedy())
+    outcome = replay(SpotJob(4, 9, 1, 1, STEP_S), market, be_greedy)
     assert _told(outcome) == [(0, 4, 1, 2.0, 3, True), (4, 6, 0, 2.0, 1, False)]
 
 
@@ -81,14 +81,14 @@ def test_uniform_progress_catches_up_and_rests(write_market: Writer) -> None:
     then rests until step 7 expects more than 2. The slack is then 12 - 7 - 2 = 3, no less than 2 d + 1, so that it is
     no safety net; the last 2 steps follow a second restart.
     """
-    outcome = replay(SpotJob(4, 12, 1, 1, STEP_S), write_market("." * 12), UniformProgress())
+    outcome = replay(SpotJob(4, 12, 1, 1, STEP_S), write_market("." * 12), progress_uniformly)
     places = [(s.start, s.stop, s.place) for s in outcome.stretches]
     assert places == [(0, 1, IDLE), (1, 4, ON_DEMAND), (4, 7, IDLE), (7, 10, ON_DEMAND)]
 
 
 def test_uniform_progress_leaves_on_demand_for_spot_when_it_is_ahead(write_market: Writer) -> None:
     """As before with spot from step 3 on: only in step 4 is it ahead enough to risk two restarts."""
-    outcome = replay(SpotJob(4, 12, 1, 1, STEP_S), write_market("...#########"), UniformProgress())
+    outcome = replay(SpotJob(4, 12, 1, 1, STEP_S), write_market("...#########"), progress_uniformly)
     places = [(s.start, s.stop, s.place) for s in outcome.stretches]
     assert places == [(0, 1, IDLE), (1, 4, ON_DEMAND), (4, 7, 0)]
 

@@ -33,12 +33,10 @@ def test_a_market_of_two_traces() -> None:
 
 
 def test_traces_that_do_not_belong_together() -> None:
-    """Ticks that differ, and a zone without a price."""
+    """Ticks that differ."""
     traces = {"a": SpotTrace("a", 60.0, np.array([1, 1]), 1), "b": SpotTrace("b", 300.0, np.array([1, 1]), 1)}
     with pytest.raises(UsageError, match="traces: got ticks of 60 s, 300 s"):
         build_market(traces, nodes=1, spot_usd_per_hour={"a": 1.0, "b": 1.0}, on_demand_usd_per_hour=3.0)
-    with pytest.raises(UsageError, match="price of a: missing"):
-        build_market({"a": traces["a"]}, nodes=1, spot_usd_per_hour={}, on_demand_usd_per_hour=3.0)
 
 
 def test_zones_of_files() -> None:

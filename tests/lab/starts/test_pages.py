@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.lab.pages import build_starts_page
-from optplan.lab.starts.study import RuleOutcome, StartStudy
-from optplan.lab.starts.uses import DailyPrices, JobUse
+from optplan.lab.starts import DailyPrices, JobUse, RuleOutcome, StartStudy
 from optplan.reporting.pages import build_page
 
 if TYPE_CHECKING:

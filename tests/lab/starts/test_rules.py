@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optplan.errors import DataError, UsageError
-from optplan.lab.starts.study import find_bargains, list_waits, trade, wait_for_price
-from optplan.lab.starts.uses import DailyPrices, JobUse, read_daily_prices
+from optplan.errors import DataError
+from optplan.lab.starts import DailyPrices, JobUse, find_bargains, list_waits, read_daily_prices, trade, wait_for_price
 
 HOUR = 3600.0
 #: 1 dollar an hour from midnight to noon, 3 dollars after that.
@@ -133,12 +132,3 @@ def test_prices_of_a_file(tmp_path: Path) -> None:
         write(*lines)
         with pytest.raises(DataError, match=said):
             read_daily_prices(path)
-
-
-@pytest.mark.parametrize("prices", [[1.0] * 23, [1.0] * 23 + [-1.0], [1.0] * 23 + [math.nan], [1.0] * 23 + [math.inf]])
-def test_prices_that_are_none(prices: list[float]) -> None:
-    """24 finite prices from zero on are needed, and an hour of the day."""
-    with pytest.raises(UsageError, match="24 finite prices from zero on"):
-        DailyPrices(prices)
-    with pytest.raises(UsageError, match="first_hour: got 24"):
-        DailyPrices([1.0] * 24, 24)

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -194,7 +195,7 @@ def test_widths_come_back_sorted_and_once(noisy: Path) -> None:
 
 def test_records_cannot_be_changed(noisy: Path) -> None:
     """Arrays and the mapping of what was left out are read-only."""
-    profile = derive_epochs(noisy, TOY, "duo", [1, 17], infeasible="leave-out")
+    profile = derive_epochs(noisy, TOY, "duo", [1, 17])
     for array in (profile.widths, profile.sizes_s, profile.speedup, profile.progress, profile.batch_sizes):
         assert not array.flags.writeable
     with pytest.raises(TypeError, match="does not support item assignment"):
@@ -206,27 +207,22 @@ TOO_WIDE = (
 )
 
 
-def test_widths_without_a_batch_are_refused_or_left_out(noisy: Path) -> None:
+def test_widths_without_a_batch_are_left_out(noisy: Path) -> None:
     """17 GPUs need 68 samples; the largest batch has 64."""
-    with pytest.raises(
-        DataError, match=rf"^widths: {TOO_WIDE}; choose widths below 17, or infeasible=\"leave-out\" to"
-    ):
-        derive_epochs(noisy, TOY, "duo", range(1, 20))
-    profile = derive_epochs(noisy, TOY, "duo", range(1, 20), infeasible="leave-out")
+    profile = derive_epochs(noisy, TOY, "duo", range(1, 20))
     assert profile.widths.tolist() == list(range(1, 17))
     assert sorted(profile.left_out) == [17, 18, 19]
     assert profile.left_out[17] == TOO_WIDE
     with pytest.raises(DataError, match=r"^widths: none is feasible: toy cannot run on 17 GPUs of duo"):
-        derive_epochs(noisy, TOY, "duo", [17, 18], infeasible="leave-out")
+        derive_epochs(noisy, TOY, "duo", [17, 18])
 
 
 def test_a_fixed_batch_limits_the_widths_further(noisy: Path) -> None:
     """12 samples suffice for 3 GPUs."""
     message = (
-        r"toy cannot run on 4 GPUs of duo: each needs at least 4 samples, and the largest batch has 12, enough for 3"
+        "toy cannot run on 4 GPUs of duo: each needs at least 4 samples, and the largest batch has 12, enough for 3"
     )
-    with pytest.raises(DataError, match=message):
-        derive_epochs(noisy, TOY, "duo", [1, 4], fixed_batch=12)
+    assert derive_epochs(noisy, TOY, "duo", [1, 4], fixed_batch=12).left_out == {4: message}
 
 
 def test_nothing_is_said_about_several_nodes_without_a_measurement(tmp_path: Path) -> None:
@@ -234,10 +230,10 @@ def test_nothing_is_said_about_several_nodes_without_a_measurement(tmp_path: Pat
     profiles = write_profiles(tmp_path, 0.0, 1.0, scalability=SCALABILITY.splitlines()[0] + "\n")
     path = profiles / "toy" / "placements-duo.csv"
     path.write_text("".join(line + "\n" for line in PLACEMENTS.splitlines()[:5]), encoding="utf-8")
-    message = r"^widths: toy on 3 GPUs of duo: the profile holds no measurement on several nodes, so nothing is known"
-    with pytest.raises(DataError, match=message):
-        derive_epochs(profiles, TOY, "duo", [1, 2, 3])
-    assert derive_epochs(profiles, TOY, "duo", [1, 2, 3], infeasible="leave-out").widths.tolist() == [1, 2]
+    profile = derive_epochs(profiles, TOY, "duo", [1, 2, 3])
+    message = r"^toy on 3 GPUs of duo: the profile holds no measurement on several nodes, so nothing is known"
+    assert re.match(message, profile.left_out[3])
+    assert profile.widths.tolist() == [1, 2]
 
 
 def test_widths_between_points_in_one_plane_are_fitted(tmp_path: Path) -> None:
@@ -253,32 +249,18 @@ def test_a_placement_without_a_fitting_batch_is_not_feasible(noisy: Path) -> Non
     """A placement measured at 4 samples per GPU only cannot run 7 in one pass, nor in two of at least 4."""
     path = noisy / "toy" / "placements-duo.csv"
     path.write_text(PLACEMENTS.replace("2,8,0.9,0.1\n", "", 1), encoding="utf-8")
-    message = r"^widths: toy on 2 GPUs of duo: no batch size splits into local batches that were measured; choose"
-    with pytest.raises(DataError, match=message):
-        derive_epochs(noisy, TOY, "duo", [1, 2], fixed_batch=10)
+    message = "toy on 2 GPUs of duo: no batch size splits into local batches that were measured"
+    assert derive_epochs(noisy, TOY, "duo", [1, 2], fixed_batch=10).left_out == {2: message}
 
 
 def test_sizes_need_a_measurement_on_one_gpu(noisy: Path) -> None:
-    """Without rows for one GPU the tables give no size; the model does when asked."""
+    """Without rows for one GPU the tables give no size on it; the model does when asked."""
     path = noisy / "toy" / "placements-duo.csv"
     path.write_text("\n".join(line for line in PLACEMENTS.splitlines() if not line.startswith("1,")), encoding="utf-8")
-    with pytest.raises(DataError, match=r'^gpu: toy was not measured on one GPU of duo; measure that, or .*"model"$'):
-        derive_epochs(noisy, TOY, "duo", [2])
+    profile = derive_epochs(noisy, TOY, "duo", [2])
+    assert profile.reference_width == 2
+    assert profile.left_out == {1: "toy on 1 GPUs of duo: neither this width nor one below it was measured"}
     assert derive_epochs(noisy, TOY, "duo", [2], timing="model").provenance == ("fitted",)
-
-
-@pytest.mark.parametrize(
-    ("widths", "message"),
-    [
-        ([], r"^widths: got \[\]; a list of whole numbers is needed; give at least one width$"),
-        ([1.5], r"^widths: got \[1.5\]; a list of whole numbers is needed"),
-        ([2, 0], r"^widths: got 0; widths of at least 1 GPU are allowed; leave it out$"),
-    ],
-)
-def test_bad_widths_are_refused(noisy: Path, widths: list[int], message: str) -> None:
-    """Widths are whole numbers of at least one."""
-    with pytest.raises(DataError, match=message):
-        derive_epochs(noisy, TOY, "duo", widths)
 
 
 @pytest.mark.parametrize("fixed_batch", [7, 65])
@@ -290,15 +272,13 @@ def test_a_fixed_batch_is_one_that_was_trained_with(noisy: Path, fixed_batch: in
 
 
 def test_unknown_words_are_answered_with_the_known_ones(noisy: Path) -> None:
-    """Names of applications, sources of times and treatments of widths."""
+    """Names of applications, and sources of times."""
     with pytest.raises(DataError, match=r"^application: unknown application 'berd'; did you mean 'bert'\?$"):
         derive_epochs(noisy, "berd", "duo", [1])
     with pytest.raises(DataError, match=r"^application: gpt_pmp trains in a pipeline, and its profile holds times of"):
         derive_epochs(noisy, "gpt_pmp", "duo", [1])
     with pytest.raises(UsageError, match=r"^timing: got 'table'; did you mean 'tables'\?$"):
         derive_epochs(noisy, TOY, "duo", [1], timing="table")
-    with pytest.raises(UsageError, match=r"^infeasible: got 'drop'; known: refuse, leave-out$"):
-        derive_epochs(noisy, TOY, "duo", [1], infeasible="drop")
 
 
 def test_import_loads_no_scipy() -> None:
@@ -378,7 +358,7 @@ def test_all_widths_of_the_profiled_clusters(data_pack: Path) -> None:
     """On aws 16 widths up to 4 nodes were measured, 24, 32, 48 and 64 in the scalability, 44 lie between them."""
     traces = data_pack / "sia" / "traces"
     for application, widest in (("cifar10", 128), ("bert", 96), ("deepspeech2", 64), ("imagenet", 128)):
-        profile = derive_epochs(traces, application, "aws", range(1, 129), infeasible="leave-out")
+        profile = derive_epochs(traces, application, "aws", range(1, 129))
         words = dict(zip(profile.widths.tolist(), profile.provenance, strict=True))
         assert [k for k, word in words.items() if word == "measured"] == list(range(1, 17))
         assert [k for k, word in words.items() if word == "measured-scalability"] == [24, 32, 48, 64]

@@ -16,18 +16,108 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from optplan.errors import InternalError, UsageError, nearest_name_hint
+from optplan.errors import DataError, InternalError, UsageError, nearest_name_hint
+from optplan.instances.csv_tables import parse_number, read_rows
+from optplan.lab.cluster.jobs import Job
 from optplan.lab.cluster.outcome import Outcome
+from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.starts.uses import DailyPrices, JobUse, delay, list_uses, require_widths
 from optplan.lab.sweeps import Cell
 from optplan.schema import FloatArray, IntArray
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR
+
+_HOURS = int(HOURS_PER_DAY)
+_COLUMNS = ("hour", "usd_per_gpu_hour")
+
+
+class DailyPrices:
+    """What a GPU costs at each of 24 hours from midnight on; time zero of what is paid is at ``first_hour``."""
+
+    def __init__(self, usd_per_gpu_hour: Sequence[float] | FloatArray, first_hour: int = 0) -> None:
+        self.usd_per_gpu_hour = np.asarray(usd_per_gpu_hour, dtype=np.float64)
+        self.first_hour = first_hour
+        self._from_midnight = np.append(0.0, np.cumsum(self.usd_per_gpu_hour))
+
+    def paid_until(self, time_s: FloatArray) -> FloatArray:
+        """Return what one GPU costs from a fixed time on, in US dollars: piecewise linear, with breaks at hours."""
+        days, hours = np.divmod(time_s / SECONDS_PER_HOUR + self.first_hour, HOURS_PER_DAY)
+        paid: FloatArray = days * self._from_midnight[-1] + np.interp(hours, np.arange(_HOURS + 1), self._from_midnight)
+        return paid
+
+    def price_at(self, hour: int) -> float:
+        """Return the price during an hour, counted from time zero, in US dollars."""
+        return float(self.usd_per_gpu_hour[(hour + self.first_hour) % _HOURS])
+
+
+def read_daily_prices(path: Path | str, first_hour: int = 0) -> DailyPrices:
+    """Read prices of a CSV file with columns ``hour``, from 0 to 23 in any order, and ``usd_per_gpu_hour``."""
+    path = Path(path)
+    prices: dict[int, float] = {}
+    for line, (hour_text, price_text) in read_rows(path, _COLUMNS):
+        hour = parse_number(path, line, "hour", hour_text)
+        if hour not in range(_HOURS):
+            problem = f"hour is {hour_text.strip()}; a whole one from 0 to {_HOURS - 1} is needed"
+            raise DataError(f"{path}:{line}", problem, "name hours by their beginning: 23 is from 23:00 to midnight")
+        if int(hour) in prices:
+            raise DataError(f"{path}:{line}", f"hour {int(hour)} is there twice", "keep one of them")
+        prices[int(hour)] = parse_number(path, line, "usd_per_gpu_hour", price_text)
+    missing = [str(hour) for hour in range(_HOURS) if hour not in prices]
+    if missing:
+        problem = f"has {len(prices)} of {_HOURS} hours; no price for {', '.join(missing)}"
+        raise DataError(str(path), problem, "give the price of every hour of the day")
+    return DailyPrices([prices[hour] for hour in range(_HOURS)], first_hour)
+
+
+@dataclass(frozen=True, eq=False)
+class JobUse:
+    """What a job holds from its start on: ``gpus`` (S,) between ``edges_s`` (S + 1,), seconds since its start."""
+
+    name: str
+    application: str
+    submitted_s: float
+    edges_s: FloatArray
+    gpus: FloatArray
+
+    @property
+    def lasts_s(self) -> float:
+        """Seconds from its start to its end."""
+        return float(self.edges_s[-1])
+
+    def cost(self, prices: DailyPrices, starts_s: FloatArray) -> FloatArray:
+        """Return what the job costs from each of some starts (N,), in US dollars: GPUs as it holds them."""
+        paid = prices.paid_until(np.asarray(starts_s)[:, None] + self.edges_s)
+        cost: FloatArray = np.diff(paid, axis=1) @ self.gpus
+        return cost
+
+
+def list_uses(outcome: Outcome) -> list[JobUse]:
+    """Return what the jobs held that were completed, in the order of arrival."""
+    stays, uses = outcome.stays, list[JobUse]()
+    order = np.argsort(outcome.holders, kind="stable")
+    firsts = np.searchsorted(outcome.holders[order], np.arange(len(outcome.jobs) + 1))
+    for job, first, end in zip(outcome.jobs, firsts, firsts[1:], strict=False):
+        if job.completed_s is not None and first < end:
+            rows = order[first:end]
+            edges_s = np.append(stays.begun_s[rows], job.completed_s)
+            uses.append(JobUse(job.name, job.application, job.submitted_s, edges_s - edges_s[0], stays.gpus[rows]))
+    return uses
+
+
+def delay(jobs: Sequence[Job], uses: Sequence[JobUse], starts_s: Sequence[float]) -> list[Job]:
+    """Make those of the jobs anew that are used, to arrive when they are to start."""
+    at_s = {use.name: start_s for use, start_s in zip(uses, starts_s, strict=True)}
+    return [
+        Job(job.name, job.application, at_s[job.name], job.truth, job.requested_gpus, job.agent, job.size, job.weight)
+        for job in jobs
+        if job.name in at_s
+    ]
+
 
 _DAY_S = HOURS_PER_DAY * SECONDS_PER_HOUR
 #: Costs that differ by less than this fraction are the same: the earlier start is taken.
@@ -76,7 +166,6 @@ def find_bargains(use: JobUse, prices: DailyPrices, longest_s: float) -> Bargain
 
 
 def _is_above(waits_s: FloatArray, costs: FloatArray, one: int, middle: int, other: int) -> bool:
-    """Whether a point does not lie below the line between two others."""
     before = (costs[middle] - costs[one]) * (waits_s[other] - waits_s[middle])
     after = (costs[other] - costs[middle]) * (waits_s[middle] - waits_s[one])
     return bool(before >= after)
@@ -191,14 +280,18 @@ def study_starts(
 ) -> StartStudy:
     """Replay jobs of fixed widths that start by several rules; those not in ``may_wait_s`` start at once."""
     # Each of ``worths_usd`` weighs an hour against money; without thresholds there is the best of the 24 in hindsight.
-    _check(may_wait_s, worths_usd, thresholds_usd)
     jobs, gpus_per_node, _ = cell.make_jobs()
     known = sorted({job.application for job in jobs})
-    for name in may_wait_s:
+    for name, longest_s in may_wait_s.items():
         if name not in known:
             hint = nearest_name_hint(name, known)
             raise UsageError(f"may_wait: no job of the workload runs {name!r} (it has {', '.join(known)}); {hint}")
-    policy = require_widths(make_policy(cell.policy))
+        if math.isinf(longest_s):
+            raise UsageError(f"may_wait of {name}: got {longest_s!r}; a finite number of at least zero is needed")
+    policy = make_policy(cell.policy)
+    if type(policy) is not InTurn:  # others do not give jobs what they want at once, whatever time it is
+        message = f"policy: {policy.name} has no fixed widths; choose a plan, one-gpu, one-width:N or reservation"
+        raise UsageError(message)
     first = replay(jobs, policy, gpus_per_node=gpus_per_node)
     uses = list_uses(first)
     if not uses:
@@ -225,17 +318,6 @@ def study_starts(
     return StartStudy(policy.name, prices, uses, may_wait_s, rules, saved, wait_s, cost_usd, first.problems)
 
 
-def _check(may_wait_s: Mapping[str, float], worths_usd: Sequence[float], thresholds_usd: Sequence[float]) -> None:
-    for what, numbers in (
-        *((f"may_wait of {name}", [wait_s]) for name, wait_s in may_wait_s.items()),
-        ("hour_worth", worths_usd),
-        ("threshold", thresholds_usd),
-    ):
-        for number in numbers:
-            if not (math.isfinite(number) and number >= 0.0):
-                raise UsageError(f"{what}: got {number!r}; a finite number of at least zero is needed")
-
-
 def _wait_for(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Mapping[str, float], usd: float) -> FloatArray:
     return np.array([wait_for_price(use, prices, may_wait_s.get(use.application, 0.0), usd) for use in uses])
 
@@ -252,7 +334,6 @@ def _best_threshold(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Map
 
 
 def _cost(outcome: Outcome, gpus: IntArray, prices: DailyPrices) -> float:
-    """Return what GPUs cost that change with an outcome's times."""
     return float(np.dot(gpus[:-1], np.diff(prices.paid_until(outcome.times_s))))
 
 

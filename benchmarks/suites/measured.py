@@ -1,4 +1,4 @@
-"""Benchmark rows, how they are measured, and what there is to measure."""
+"""Benchmark rows, and how they are measured."""
 
 from __future__ import annotations
 
