@@ -22,14 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from suites import best_known
-from suites.best_known import ask_as_recorded, name_record
-
 from optplan.contracts import Instance
 from optplan.errors import DataError, UsageError
 from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.files import format_json, write_json
-from optplan.instances.library import build_named
+from optplan.instances.library import ask_as_recorded, build_named, name_record
+from optplan.lab.benchmarks import best_known
 from optplan.progress import Event
 
 #: Milliseconds from which a row counts in the median of how much quicker the other installation is.

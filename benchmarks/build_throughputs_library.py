@@ -13,11 +13,11 @@ from typing import Any
 
 from gavel import GPUS, read_throughputs
 from library_manifest import LIBRARY, write_manifest
-from suites.best_known import name_record
 
 import optplan
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.catalog import read_price_list
+from optplan.instances.library import name_record
 
 NAME = "throughputs-resnet50-gavel"
 JOB, BATCH = "ResNet-50 (batch size 64)", 64

@@ -3,7 +3,7 @@
 What a benchmark found beyond the manifest is put into the library, with its proofs. So are the proofs of records that
 have none or, because their instance was made again, have one of another instance: after any of the scripts here run::
 
-    PYTHONPATH=benchmarks python -m suites best-known --proofs found
+    optplan bench best-known --proofs found
     python benchmarks/library_manifest.py --take found
 """
 
@@ -16,14 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from suites.best_known import RECORDS, name_record
-
-from optplan.instances.library import manifest
+from optplan.instances.library import manifest, name_record
+from optplan.lab.benchmarks.best_known import RECORDS
 
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
 _HEADING = (
     "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
-    "# `python -m suites best-known` in benchmarks does that too, and finds more; library_manifest.py takes that in.",
+    "# `optplan bench best-known` does that too, and finds more; benchmarks/library_manifest.py takes that in.",
     "# In benchmarks, build_library.py makes trace instances; build_search_library.py, build_seer_library.py searches;",
     "# build_fleet_library.py, build_spot_library.py, build_aws_library.py jobs of Srift;",
     "# build_throughputs_library.py one of which speeds were measured.",
@@ -53,7 +52,7 @@ def take(folder: Path) -> None:
     Parameters
     ----------
     folder
-        That ``python -m suites best-known --proofs`` wrote.
+        That ``optplan bench best-known --proofs`` wrote.
     """
     found: dict[str, list[dict[str, Any]]] = json.loads((folder / RECORDS).read_text(encoding="utf-8"))
     changed = {}

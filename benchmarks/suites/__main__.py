@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,11 @@ from optplan.cli.failures import report
 from optplan.cli.options import known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from suites.best_known import BEST_KNOWN, summarise
+from optplan.lab.cli.benchmarks import NOT_VERIFIED, SHOWN, say_best_known
 from suites.rows import run_suite, suites
 
 #: What stands for every suite.
 ALL = "all"
-#: What the table shows of a row; ``--json`` and ``-o`` have all.
-SHOWN = (
-    "instance",
-    "solver",
-    "status",
-    "objective",
-    "gap",
-    "bound_proof",
-    "certificate_kb",
-    "seconds",
-    "verify_seconds",
-    "peak_mb",
-)
-#: Exit code where a recorded value or its proof did not stand.
-NOT_VERIFIED = 5
 #: Suites whose rows have more to say.
 _SHOWN_AS_WELL = {"online": ("extra",), "runtime": ("extra",)}
 
@@ -89,10 +74,8 @@ def bench(
     """Run a benchmark SUITE, or all of them; without one, list the suites.
 
     Everything is measured in one run: our solvers, the algorithms as published, general engines. 'all' runs the suites
-    side by side; its JSON and its report also say what the rows amount to. 'best-known' solves every value that is
-    recorded of the library again, and has the proofs checked; the name of a formulation that names instances to be
-    measured (a plug-in's) has each of its solvers run on each of them. Exit code 5: a value that is recorded as best
-    known was not reached, or its proof does not hold.
+    side by side; its JSON and its report also say what the rows amount to. Exit code 5: a value that is recorded as
+    best known was not reached, or its proof does not hold.
     """
     if suite is None:
         outputs.answer({"suites": suites()}, suites)
@@ -104,17 +87,14 @@ def bench(
         raise UsageError(f"--processes, --engine and --report go with {ALL!r}; {suite} is one suite")
     with Progress(f"suite {suite}") as progress:
         rows = run_suite(suite, quick=quick, full=full, proofs=proofs, on_event=progress.listen)
-    known = summarise(rows) if suite == BEST_KNOWN else None
 
     def show() -> list[object]:
         from optplan.reporting.tables import record_table
 
         shown = (*SHOWN, *_SHOWN_AS_WELL.get(suite, ()))
-        table = record_table(suite, [{name: row[name] for name in shown} for row in rows])
-        return [table] if known is None else [table, "", *say_best_known(known)]
+        return [record_table(suite, [{name: row[name] for name in shown} for row in rows])]
 
-    outputs.deliver(rows, show)
-    return outputs.exit_code(NOT_VERIFIED if known is not None and known["failed"] else 0)
+    return outputs.deliver(rows, show)
 
 
 def _run_all(outputs: Outputs, how: dict[str, Any]) -> int:
@@ -139,15 +119,6 @@ def _run_all(outputs: Outputs, how: dict[str, Any]) -> int:
     outputs.deliver(document, show)
     outputs.save_page("--report", lambda: build_sweep_page(document))
     return outputs.exit_code(NOT_VERIFIED if known["failed"] else 0)
-
-
-def say_best_known(known: Mapping[str, Any]) -> list[str]:
-    """Say how the values recorded as best known stand."""
-    return [
-        f"best known values: {known['reached']} reached, {known['better']} bettered, {known['missed']} missed, "
-        f"{known['new']} new; proofs: {known['proofs']['holds']} hold, {known['proofs']['broken']} broken",
-        *(f"failed: {name}" for name in known["failed"]),
-    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

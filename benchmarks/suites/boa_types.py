@@ -11,10 +11,10 @@ from functools import partial
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.instances.files import read_instance
+from optplan.lab.benchmarks.rows import Row, measure_solve
 from optplan.solving import analyse_sensitivity, explain, solve
 from optplan.units import Amount, BudgetUnit
 from suites.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget
-from suites.measured import Row, measure_solve
 from suites.rows import timed
 
 #: Budgets, in US dollars an hour, at which the instances of several types are solved.

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 from optplan.instances.job_traces import draw_trace
+from optplan.lab.benchmarks.rows import Row, reset_peak
 from optplan.solving.billing import compare_commitments
 from optplan.units import Amount, BudgetUnit
-from suites.measured import Row, reset_peak
 from suites.rows import make_goal_row
 
 _TRACE, _SEED, _JOBS, _BUDGET_GPUS = "boa-newtrace", 1, 960, 130.0

@@ -25,13 +25,13 @@ from optplan.execution.serving.publisher import Publisher, Reply
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
+from optplan.lab.benchmarks.rows import Row, reset_peak
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import BoaOnline, BudgetHeld, follow_plan
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.traced_jobs import tabulate_class
 from optplan.solving import frontier, solve
 from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit
-from suites.measured import Row, reset_peak
 from suites.rows import make_goal_row
 
 #: Seconds that things should take at most.

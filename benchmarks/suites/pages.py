@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from optplan.lab.benchmarks import BEST_KNOWN
 from optplan.parallel import Engine
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds, format_share
 from optplan.reporting.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new_figure
 from optplan.reporting.tables import Column, Table, numbers
-from suites.best_known import BEST_KNOWN
 from suites.sweeps import OBJECTIVE_FACTORS, SHIFT_S, TIME_FACTORS
 
 if TYPE_CHECKING:

@@ -1,20 +1,18 @@
-"""The suites by name, one list of rows each, everything in one run; and rows of what has a goal."""
+"""The suites by name, and what their rows have beside those of ``optplan bench``."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from optplan.contracts.registry import Formulation
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.formulations import formulation_named, formulations
+from optplan.lab import benchmarks
+from optplan.lab.benchmarks import BEST_KNOWN
+from optplan.lab.benchmarks.rows import Row, measure, peak_mb, reset_peak
 from optplan.progress import Listener
-from suites import best_known
-from suites.best_known import BEST_KNOWN
-from suites.measured import Row, measure, measure_solve, peak_mb, reset_peak
 
 #: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``, each row as soon as it is measured.
 _SUITES = {
@@ -34,9 +32,8 @@ _Answer = TypeVar("_Answer")
 
 
 def suites() -> list[str]:
-    """List the names of the suites: those here, and formulations that name instances to be measured on (plug-ins')."""
-    own = (name for name, formulation in formulations().items() if formulation.declares("bench_instances"))
-    return sorted({*_SUITES, BEST_KNOWN, *own})
+    """List the names of the suites: those here, and those of ``optplan bench``."""
+    return sorted({*_SUITES, *benchmarks.suites()})
 
 
 def run_suite(
@@ -53,20 +50,9 @@ def run_suite(
         raise UsageError("quick and full exclude each other")
     if proofs is not None and name != BEST_KNOWN:
         raise UsageError(f"proofs are of the suite {BEST_KNOWN}; got {name}")
-    if name == BEST_KNOWN:
-        return measure(best_known.run(quick=quick, proofs=proofs), on_event)
     if name not in _SUITES:
-        return measure(_run_every_solver(formulation_named(name), quick=quick), on_event)
+        return benchmarks.run_suite(name, quick=quick, proofs=proofs, on_event=on_event)
     return measure(import_module(_SUITES[name]).run(quick=quick, full=full), on_event)
-
-
-def _run_every_solver(formulation: Formulation, *, quick: bool) -> Iterator[Row]:
-    """Measure every solver of a formulation on each of its instances that it takes."""
-    for instance in formulation.bench_instances(quick=quick):
-        asked = formulation.describe(instance)
-        for entry in formulation.solvers:
-            if entry.refusal(instance, asked) is None:
-                yield measure_solve(instance, instance.name, entry.name)
 
 
 def timed(act: Callable[[], _Answer]) -> tuple[_Answer, float, float]:

@@ -25,12 +25,12 @@ from optplan.errors import InfeasibleError
 from optplan.formulations.seer.data.instance import BudgetCounts, Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.prior import TablePrior
 from optplan.formulations.seer.data.search_space import Choices
+from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve
 from suites.bohb import run_bohb
 from suites.learning_curves import load_curves, load_scaling
-from suites.measured import Row, measure_solve, peak_mb, reset_peak
 from suites.rivals import run_asha, run_grid, run_hyperband, run_hypersched, run_random, run_seer
 from suites.search_clock import SearchOutcome, SearchSetting
 

@@ -14,11 +14,11 @@ import numpy as np
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 from optplan.instances.job_traces import draw_trace
+from optplan.lab.benchmarks.rows import Row, reset_peak
 from optplan.lab.cluster.policies.in_turn import EqualShare
 from optplan.lab.cluster.traced_jobs import simulate_trace
 from optplan.lab.sizing import size
 from optplan.solving import frontier
-from suites.measured import Row, reset_peak
 from suites.rows import make_goal_row
 
 _TRACE, _SEED, _JOBS, _GPUS_PER_NODE = "boa-newtrace", 1, 960, 4

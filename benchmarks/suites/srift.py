@@ -14,11 +14,11 @@ from optplan.formulations.srift.exact.goals import FleetJudge
 from optplan.formulations.srift.study.scaling import ScalingMode, ScalingPoint, ScalingStudy, study_scaling
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
+from optplan.lab.benchmarks.rows import Row, measure_solve
 from optplan.reporting.srift.words import format_count
 from optplan.solving import choose_solver, pareto, solve
 from suites import bayesian
 from suites.boa import compare_rows
-from suites.measured import Row, measure_solve
 from suites.rows import timed
 
 _EXACT = "best-first"

@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from optplan.contracts import Sense
+from optplan.lab.benchmarks import BEST_KNOWN
+from optplan.lab.benchmarks.best_known import summarise
 from optplan.parallel import Engine, spread
 from optplan.progress import Event
-from suites.best_known import BEST_KNOWN, summarise
 from suites.rows import run_suite, suites
 
 Row = Mapping[str, Any]

@@ -38,7 +38,7 @@ _HEADINGS = {
     "Decide": ("solve", "frontier", "explain", "compare", "verify", "report", "list", "show", "schema", "doctor"),
     "Bring data": ("import", "measure"),
     "Run": ("run", "status", "logs", "stop", "serve", "calibrate", "export", "submit"),
-    "Study": ("audit", "simulate"),
+    "Study": ("audit", "simulate", "bench"),
 }
 #: Where each command of the core stands.
 _COMMANDS = {

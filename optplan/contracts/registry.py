@@ -124,7 +124,7 @@ class Formulation:
     analyse_sensitivity: Part[parts.AnalyseSensitivity] = Part("analysis of wrong estimates")  #: Under wrong estimates.
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
-    #: What ``python -m suites NAME`` of `benchmarks/` measures, without a suite.
+    #: What ``optplan bench NAME`` measures, without a suite.
     bench_instances: Part[parts.ListInstances] = Part("benchmark suite")
     keeps_instance: bool = False  #: Whether plans hold their instance although ``continue_plan`` is not there.
 

@@ -1,4 +1,4 @@
-"""Simulators: clusters to which jobs come, and a job that moves between zones; and research traces."""
+"""Simulators: clusters to which jobs come, and a job that moves between zones; what is best known, research traces."""
 
 from optplan.public_names import load_on_use
 
@@ -8,5 +8,6 @@ COMMANDS = {
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
     "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
+    "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}

@@ -24,7 +24,7 @@ from optplan.formulations import formulations
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
-COMMANDS = ("solve", "frontier", "verify", "list", "show", "schema", "import", "run", "simulate")
+COMMANDS = ("solve", "frontier", "verify", "list", "show", "schema", "import", "run", "simulate", "bench")
 #: What the help may list: names after ``optplan``, and commands in all.
 MOST_ENTRIES, MOST_LEAVES = 23, 36
 
@@ -208,9 +208,9 @@ def test_main_reads_the_arguments_of_the_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without arguments, main takes those of the process."""
-    monkeypatch.setattr(sys, "argv", ["optplan", "list", "formulations"])
+    monkeypatch.setattr(sys, "argv", ["optplan", "bench"])
     assert main() == 0
-    assert "rubberband" in capsys.readouterr().out
+    assert "best-known" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

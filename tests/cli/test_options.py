@@ -60,6 +60,7 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
         ("solve", "--policy", "m", ["mixed"]),
         ("solve", "--policy", "f", ["fair"]),
         ("schema", "--formulation", "b", ["boa"]),
+        pytest.param("bench", "suite", "b", ["best-known"], marks=pytest.mark.wings),
         pytest.param("export", "--to", "s", ["slurm", "script", "skypilot"], marks=pytest.mark.wings),
     ],
 )

@@ -8,14 +8,23 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from suites.best_known import FIELDS, ask_as_recorded, name_record, read_proof
 
 from optplan.contracts import BoundProof, Instance, Result, Solution, Status
 from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
 from optplan.instances.changes import apply_changes, parse_change
-from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
+from optplan.instances.library import (
+    FIELDS,
+    GENERATED,
+    SIZES,
+    ask_as_recorded,
+    build_named,
+    manifest,
+    name_record,
+    names,
+    read_proof,
+)
 from optplan.solving import choose_solver
 from optplan.verification import verify
 

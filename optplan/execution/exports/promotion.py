@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.contracts.conditions import Mode, Promoted
-from optplan.errors import DataError, OptplanError, UsageError, nearest_name_hint
+from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
 from optplan.execution.scheduler import rank_trials, read_metric
@@ -30,6 +30,12 @@ _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _NEEDED = {"version", "target", "plan_id", "time_quantile", "margin", "gpus_per_node", "metric", "configurations"}
 #: Bytes of the end of a metrics file in which a metric is looked for, one after the other.
 _ENDS = (1 << 16, 1 << 20, 1 << 24)
+
+
+class NoMetricError(OptplanError):
+    """Trials ended, and none showed a number: nobody can tell which of them is better."""
+
+    exit_code = 1
 
 
 class LimitPassedError(OptplanError):
@@ -107,7 +113,7 @@ def choose_members(exported: Exported, step: Step) -> list[str]:
         if len(values) > selection.top and all(math.isnan(value) for value in values.values()):
             said = f"nobody who ended {before.name} showed a number, so that none is the best"
             fix = "the command appends lines of JSON with it to the file {metrics}"
-            raise DataError(exported.manifest["metric"], said, fix)
+            raise NoMetricError(f"{exported.manifest['metric']}: {said}; {fix}")
         taken = _rank(exported, values)[: selection.top]
         shown |= {trial: values[trial] for trial in taken}
     return _rank(exported, shown)[ranks]

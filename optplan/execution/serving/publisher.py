@@ -59,10 +59,14 @@ class Reception(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """How things stand at one moment; ``committed`` and ``debt_h`` as :class:`~optplan.execution.online.ledger.Ledger`.
+    """How things stand, all as of one moment.
 
-    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first. ``events`` are
-    counted ever, ``refused`` (malformed ones included) and ``batches``, their transactions, since ``began_s``.
+    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first; ``used_gpus``,
+    the time average of the jobs that ended, is None in the first half hour. ``committed``, what jobs that were admitted
+    take of the budget in the mean over all time, and ``debt_h`` are as
+    :class:`~optplan.execution.online.ledger.Ledger` has them. ``events`` are counted ever, ``refused``
+    (malformed ones included) and ``batches``, their transactions, since ``began_s``, the start of the process in
+    seconds since 1970.
     """
 
     table: WidthTable | None

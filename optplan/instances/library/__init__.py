@@ -8,20 +8,26 @@ no file: it is that instance with ``changes``, in the words of :mod:`optplan.ins
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from optplan.contracts import Instance
+from optplan.contracts import Instance, Result, Solution
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.instances.parsing import parse_instance
+from optplan.instances.parsing import parse_instance, parse_result
+from optplan.units import parse_duration
 
 #: Names that stand for a generator instead of a file.
 GENERATED = ("random-boa",)
 
 #: What can be chosen of a generated instance.
 SIZES = ("classes", "epochs", "widths", "seed")
+#: What each record says besides the limits that it is about.
+FIELDS = frozenset({"problem", "policy", "objective", "bound", "proof", "solver", "date", "proof_file"})
+#: Fields of an instance by what a record calls them, where the names differ.
+_RENAMED = {"deadline": "deadline_s", "policy": "mode"}
+Record = Mapping[str, Any]
 
 
 def names() -> list[str]:
@@ -62,3 +68,33 @@ def manifest() -> dict[str, dict[str, Any]]:
     text = files(__package__).joinpath("manifest.toml").read_text(encoding="utf-8")
     recorded: dict[str, dict[str, Any]] = tomllib.loads(text)
     return recorded
+
+
+def ask_as_recorded(instance: Instance, record: Record) -> Instance:
+    """Return the instance with a record's problem, kind of plan and limits."""
+    known = type(instance).model_fields
+    changes: dict[str, Any] = {}
+    for name in record.keys() - (FIELDS - {"problem", "policy"}):
+        value = record[name]
+        field = name if name in known else _RENAMED.get(name, name)
+        if name == "deadline" and field in known:
+            value = parse_duration(value, what=name)
+        elif name == "deadline":
+            field = "deadline_min"  # whose field reads durations with a unit
+        changes |= {field: value} if field in known else {}
+    return type(instance).parse(instance.to_json_data() | changes)
+
+
+def name_record(name: str, record: Record) -> str:
+    """Name a record: the instance, the problem, the kind of plan, the limits."""
+    limits = [str(record[limit]) for limit in sorted(record.keys() - FIELDS)]
+    return "-".join([name, record["problem"], record["policy"], *limits])
+
+
+def read_proof(proof_file: str) -> Result[Solution]:
+    """Read a proof of the library."""
+    try:
+        text = files(__package__).joinpath("proofs", proof_file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError("proof_file", f"no file {proof_file!r} among the library's proofs", "") from None
+    return parse_result(json.loads(text), path=proof_file)

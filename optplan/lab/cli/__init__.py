@@ -1,1 +1,1 @@
-"""Commands that replay and read traces."""
+"""Commands that replay traces and measure what is best known."""

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from optplan.contracts import Plan
-from optplan.errors import DataError, UsageError
+from optplan.errors import UsageError
 from optplan.execution.exports.exporting import divide_commands, export, write_folder
-from optplan.execution.exports.promotion import find_winner, promote, read_export, submit
+from optplan.execution.exports.promotion import NoMetricError, find_winner, promote, read_export, submit
 from optplan.execution.exports.steps import outline
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.solving import build_plan, solve
@@ -191,7 +191,7 @@ def test_nobody_is_the_best_without_a_number(plan_of: PlanOf, tmp_path: Path) ->
     with pytest.raises(UsageError, match="loss: nobody who ended b1-s1 showed a number, so that none is the best"):
         submit(read_export(folder))
     exported = read_export(folder)
-    with pytest.raises(DataError, match="the command appends lines of JSON with it to the file"):
+    with pytest.raises(NoMetricError, match="the command appends lines of JSON with it to the file"):
         promote(exported, "b1-s2")
     assert json.loads((folder / "winner.json").read_text())["trial"] is None
     assert find_winner(exported)["trial"] is None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from suites import boa, boa_types, run_suite, suites
 
 from optplan.errors import UsageError
-from optplan.formulations import formulation_named
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 
@@ -94,21 +92,6 @@ def test_types_are_proven_and_the_tools_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert {row["solver"] for row in rows} >= {"linked-paths", "conic", "explain", "explain --wrong"}
     ratios = [row["extra"].get("objective_over_exact", 1.0) for row in rows if isinstance(row["extra"], dict)]
     assert min(ratios) >= 1.0 - 1e-9
-
-
-def test_a_formulation_that_names_instances_is_a_suite(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of its solvers runs on each of them that it takes: of one table, those that make pure whole plans."""
-    boa = formulation_named("boa")
-    named = read_instance("boa-one-table", BoaInstance)
-    parts = {"declares": lambda _: True, "bench_instances": lambda quick: [named] * (1 if quick else 2)}
-    mine = SimpleNamespace(**parts, describe=boa.describe, solvers=boa.solvers)
-    monkeypatch.setattr("suites.rows.formulations", lambda: {"mine": mine})
-    monkeypatch.setattr("suites.rows.formulation_named", lambda _: mine)
-    assert "mine" in suites()
-    rows = run_suite("mine", quick=True)
-    takers = [each.name for each in boa.solvers if each.refusal(named, boa.describe(named)) is None]
-    assert [(row["instance"], row["solver"]) for row in rows] == [("boa-one-table", name) for name in takers]
-    assert "layered-paths" in takers
 
 
 def test_unknown_suites_are_refused_with_the_nearest_name() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suites import best_known, sweeps
+from suites import sweeps
 from suites.pages import build_sweep_page
 from suites.sweeps import shifted_geometric_mean, summarise_suite
 
 from optplan.errors import UsageError
 from optplan.instances.library import manifest
+from optplan.lab.benchmarks import best_known
 from optplan.reporting.pages import build_page
 
 if TYPE_CHECKING:

@@ -1,17 +1,21 @@
-"""``python -m suites``: the suites, and what becomes of their rows."""
+"""``optplan bench``: the suites, and what becomes of their rows."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from suites import suites
 from suites.__main__ import main
-from suites.best_known import summarise
 from suites.sweeps import summarise_suite
 
+from optplan.lab import benchmarks
+from optplan.lab.benchmarks.best_known import summarise
 from optplan.progress import Event
+
+if TYPE_CHECKING:
+    from tests.conftest import Runner
 
 ROW: dict[str, object] = {
     "instance": "boa-one-table@1.25gpu",
@@ -29,46 +33,42 @@ ROW: dict[str, object] = {
 }
 
 
-def test_without_a_suite_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is measured by accident."""
+def test_without_a_suite_they_are_listed(run: Runner) -> None:
+    """Nothing is measured by accident; the project's own suites stand beside the package."""
+    assert run("bench").out.split() == benchmarks.suites() == ["best-known"]
+    assert run("bench", "--json").data == {"suites": ["best-known"]}
     assert main([]) == 0
-    assert capsys.readouterr().out.split() == suites()
-    assert main(["--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"suites": suites()}
 
 
-def test_rows_for_people_and_for_programs(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_rows_for_people_and_for_programs(run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The table shows the main figures, --json and -o every field; a value that was not reached is exit code 5."""
     stood = ROW | {"extra": {"stands": "reached", "proof": "holds"}}
     missed = ROW | {"extra": {"stands": "missed", "proof": "holds"}}
     found: list[list[dict[str, object]]] = [[stood], [stood, missed]]
 
-    def run_suite(
-        name: str, *, quick: bool, full: bool, proofs: Path | None, on_event: object
-    ) -> list[dict[str, object]]:
-        assert (name, quick, full, proofs) == ("best-known", True, False, None)
+    def run_suite(name: str, *, quick: bool, proofs: Path | None, on_event: object) -> list[dict[str, object]]:
+        assert (name, quick, proofs) == ("best-known", True, None)
         assert callable(on_event)
         on_event(Event("boa-one-table layered-paths", 0.0, 2250.0, 2250.0))
         return found.pop(0)
 
-    monkeypatch.setattr("suites.__main__.run_suite", run_suite)
+    monkeypatch.setattr("optplan.lab.benchmarks.run_suite", run_suite)
     path = tmp_path / "rows.json"
-    assert main(["best-known", "--quick", "-o", str(path)]) == 0
-    told = capsys.readouterr()
-    assert told.err == f"wrote {path}\n"
+    told = run("bench", "best-known", "--quick", "-o", path)
+    assert (told.code, told.err) == (0, f"wrote {path}\n")
     assert "boa-one-table@1.25gpu" in told.out
     assert "1 reached, 0 bettered, 0 missed, 0 new; proofs: 1 hold, 0 broken" in told.out
     assert json.loads(path.read_text(encoding="utf-8")) == [stood]
-    assert main(["best-known", "--quick", "--json"]) == 5
-    assert json.loads(capsys.readouterr().out) == [stood, missed]
+    told = run("bench", "best-known", "--quick", "--json")
+    assert (told.code, told.data) == (5, [stood, missed])
 
 
-def test_unknown_suites_and_contradictions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_suites_and_contradictions(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     """The nearest suite is offered; quick and full exclude each other, and best-known alone writes proofs."""
+    told = run("bench", "best-knwon")
+    assert (told.code, told.out) == (2, "")
+    assert "SUITE: no suite 'best-knwon'; did you mean 'best-known'?" in told.err
     for arguments, message in (
-        (["best-knwon"], "SUITE: no suite 'best-knwon'; did you mean 'best-known'?"),
         (["bao"], "SUITE: no suite 'bao'; did you mean 'boa'?"),
         (["boa", "--quick", "--full"], "quick and full exclude each other"),
         (["boa", "--proofs", "found"], "proofs are of the suite best-known; got boa"),

@@ -1,4 +1,4 @@
-"""Benchmark rows, and how they are measured."""
+"""Benchmark rows, how they are measured, and what there is to measure."""
 
 from __future__ import annotations
 

@@ -9,22 +9,16 @@ limits of which nothing is recorded. What is new or better is written to a folde
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from optplan.contracts import BoundProof, Instance, Result, Sense, Solution
-from optplan.errors import DataError
 from optplan.formulations import formulation_of
-from optplan.instances import library
 from optplan.instances.files import format_json, write_text
-from optplan.instances.library import build_named, manifest
-from optplan.instances.parsing import parse_result
-from optplan.units import parse_duration
+from optplan.instances.library import FIELDS, Record, ask_as_recorded, build_named, manifest, name_record, read_proof
+from optplan.lab.benchmarks.rows import Row, solve_and_verify
 from optplan.verification import verify
-from suites.measured import Row, solve_and_verify
 
 #: By how much, relative to the larger, values may differ that are the same; of sampled ones, by how much.
 _TOLERANCE, _SAMPLED_TOLERANCE = 1e-9, 1e-2
@@ -35,13 +29,6 @@ _ASKED = {
     "boa-philly": ("140gpu", "160gpu", "180gpu", "200gpu", "300gpu"),
     "boa-gavel": ("90usd/hour", "110usd/hour", "140usd/hour"),
 }
-#: What each record says besides the limits that it is about.
-FIELDS = frozenset({"problem", "policy", "objective", "bound", "proof", "solver", "date", "proof_file"})
-#: Fields of an instance by what a record calls them, where the names differ.
-_RENAMED = {"deadline": "deadline_s", "policy": "mode"}
-Record = Mapping[str, Any]
-#: What the suite is called.
-BEST_KNOWN = "best-known"
 #: The file of what is new, in the folder that is asked for.
 RECORDS = "records.json"
 
@@ -145,33 +132,3 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             row["instance"] for row in rows if row["extra"]["stands"] == "missed" or row["extra"]["proof"] == "broken"
         ],
     }
-
-
-def ask_as_recorded(instance: Instance, record: Record) -> Instance:
-    """Return the instance with a record's problem, kind of plan and limits."""
-    known = type(instance).model_fields
-    changes: dict[str, Any] = {}
-    for name in record.keys() - (FIELDS - {"problem", "policy"}):
-        value = record[name]
-        field = name if name in known else _RENAMED.get(name, name)
-        if name == "deadline" and field in known:
-            value = parse_duration(value, what=name)
-        elif name == "deadline":
-            field = "deadline_min"  # whose field reads durations with a unit
-        changes |= {field: value} if field in known else {}
-    return type(instance).parse(instance.to_json_data() | changes)
-
-
-def name_record(name: str, record: Record) -> str:
-    """Name a record: the instance, the problem, the kind of plan, the limits."""
-    limits = [str(record[limit]) for limit in sorted(record.keys() - FIELDS)]
-    return "-".join([name, record["problem"], record["policy"], *limits])
-
-
-def read_proof(proof_file: str) -> Result[Solution]:
-    """Read a proof of the library."""
-    try:
-        text = files(library).joinpath("proofs", proof_file).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError("proof_file", f"no file {proof_file!r} among the library's proofs", "") from None
-    return parse_result(json.loads(text), path=proof_file)
