@@ -40,7 +40,7 @@ _CLOSE, _ROUNDING = 1e-4, 1e-9
 _FAR = 1e-3
 #: Solves for each set of weights, and their relative gap; and where further limits make each of them take long. Those
 #: for the prices on demand find the plan of who chooses widths first, and are not to miss it.
-_ALONE, _LINKED = ((8, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
+_ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -132,14 +132,14 @@ def _search(
             took, billed, taken, bill = taken, bill, _use(instance, weighed, one.solution), one.bill
             if abs(taken - took) > _FAR * taken:
                 slope = min(max((bill - billed) / (taken - took), 0.5 * steep), 2.0 * steep)
+            # Bills go in steps: amounts from what a plan takes to that for which it is best would give it again.
             if bill <= budget:
-                best, low = min(one, best or one, key=lambda each: each.objective), amount
-                if bill >= budget * (1.0 - _CLOSE):
+                known, best, low, end = best, min(one, best or one, key=lambda each: each.objective), amount, amount
+                if bill >= budget * (1.0 - _CLOSE) or (known is not None and known.bill == bill):
                     break
             else:
-                high = min(high, taken)
-            # Bills go in steps: amounts from what a plan takes to that for which it is best would give it again.
-            amount = taken + (budget * (1.0 - 0.5 * _CLOSE) - bill) / slope
+                high = end = min(high, taken)
+            amount = end + (budget * (1.0 - 0.5 * _CLOSE) - bill) / slope
             amount = amount if low < amount < high else 0.5 * (low + high)
         if best is None or (number and best.objective > at.objective * (1.0 - gap)):
             return
