@@ -1,10 +1,10 @@
 """Replay plans of one trace on others of its family: as they are, and at the multiplier that holds the budget.
 
-Plans are made on newtrace/workload-1 of the Sia artifact and replayed on rented GPUs for workloads 2 to 5, one by one
-all four in a row, and three times so. Spend is GPU-hours that jobs held over the hours of arrivals, the debt what that is too much, in
-hours of budget; *behind* is the mean completion time over that of the exact frontier of the replayed trace at the same
-spend: of somebody who knew it. Needs optplan and the public data, in ``../shared/data`` or in the folder that
-``OPTPLAN_DATA`` names::
+Plans are made on newtrace/workload-1 of the Sia artifact and replayed on rented GPUs for workloads 2 to 5, one by one,
+all four in a row, and three times so. Spend is GPU-hours that jobs held over the hours of arrivals, the debt what that
+is too much, in hours of budget; *behind* is the mean completion time over that of the exact frontier of the replayed
+trace at the same spend: of somebody who knew it. Needs optplan and the public data, in ``../shared/data`` or in the
+folder that ``OPTPLAN_DATA`` names::
 
     python benchmarks/held_budgets.py
     python benchmarks/held_budgets.py --node-start 120 --budgets 160
