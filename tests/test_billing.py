@@ -109,8 +109,8 @@ def test_widths_and_number_together_are_never_worse_than_the_rule(instance: BoaI
 def test_widths_that_the_jobs_do_not_confirm_give_way(instance: BoaInstance) -> None:
     """On 2 GPUs jobs take 0.6 h in place of 1.1; at half the price, by the law 1 GPU is committed for 1, none for 2.
 
-    In 4 h with one job after the other, 1 GPU costs 0.5 of one on demand, and 2 for 1.2 h cost 0.6. With both at once, 1
-    each costs 0.5 and another for 1.1 h, together 0.775, and 2 each for 0.6 h still 0.6.
+    In 4 h with one job after the other, 1 GPU costs 0.5 of one on demand, and 2 for 1.2 h cost 0.6. With both at once,
+    1 each costs 0.5 and another for 1.1 h, together 0.775, and 2 each for 0.6 h still 0.6.
     """
     narrow, wide = (solve(instance.replace(budget=budget)) for budget in ("1.1gpu", "1.2gpu"))
     assert (narrow.measures["mean_jct_s"], wide.measures["mean_jct_s"]) == pytest.approx((3960.0, 2160.0))

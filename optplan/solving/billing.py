@@ -50,8 +50,8 @@ def compare_commitments(
     -------
     tuple of BilledPlan
         For the widths of the plan on demand: nothing committed, as many as are enough for 95 % of the time, and the
-        number that is best by the law of its demand; then widths and number together, for the bill of that (these widths
-        again where law or jobs say that they are as good), and for the whole budget. Those without a plan are left out.
+        number that is best by the law of its demand; then widths and number together, for the bill of that (the
+        same where law or jobs say that they are as good), and for the whole budget. Those without a plan are left out.
 
     Raises
     ------

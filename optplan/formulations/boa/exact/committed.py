@@ -134,8 +134,9 @@ def _search(
                 slope = min(max((bill - billed) / (taken - took), 0.5 * steep), 2.0 * steep)
             # Bills go in steps: amounts from what a plan takes to that for which it is best would give it again.
             if bill <= budget:
-                known, best, low, end = best, min(one, best or one, key=lambda each: each.objective), amount, amount
-                if bill >= budget * (1.0 - _CLOSE) or (known is not None and known.bill == bill):
+                again = best is not None and best.bill == bill
+                best, low, end = min(one, best or one, key=lambda each: each.objective), amount, amount
+                if again or bill >= budget * (1.0 - _CLOSE):
                     break
             else:
                 high = end = min(high, taken)
