@@ -1,10 +1,10 @@
 """Replay plans of one trace on others of its family: as they are, and at the multiplier that holds the budget.
 
-Plans are made on newtrace/workload-1 of the Sia artifact and replayed on rented GPUs for workloads 2 to 5, one by one
-and all four in a row. Spend is GPU-hours that jobs held over the hours of arrivals, the debt what that is too much, in
-hours of budget; *behind* is the mean completion time over that of the exact frontier of the replayed trace at the same
-spend: of somebody who knew it. Needs optplan and the public data, in ``../shared/data`` or in the folder that
-``OPTPLAN_DATA`` names::
+Plans are made on newtrace/workload-1 of the Sia artifact and replayed on rented GPUs for workloads 2 to 5, one by one,
+all four in a row, and three times so. Spend is GPU-hours that jobs held over the hours of arrivals, the debt what that
+is too much, in hours of budget; *behind* is the mean completion time over that of the exact frontier of the replayed
+trace at the same spend: of somebody who knew it. Needs optplan and the public data, in ``../shared/data`` or in the
+folder that ``OPTPLAN_DATA`` names::
 
     python benchmarks/held_budgets.py
     python benchmarks/held_budgets.py --node-start 120 --budgets 160
@@ -57,7 +57,7 @@ def list_jobs(numbers: Sequence[int]) -> list[Job]:
     for place, number in enumerate(numbers):
         made, _ = make_jobs(read_workload(find_workload(number)), DATA / "traces", "aws", slowdown=True)
         for job in made:
-            job.name = f"{number}/{job.name}"
+            job.name = f"{place}/{job.name}"
             job.submitted_s += place * HOURS * SECONDS_PER_HOUR
         jobs += made
     return jobs
@@ -82,10 +82,10 @@ def main() -> None:
     parser.add_argument("--node-start", type=float, default=0.0, metavar="SECONDS")
     given = parser.parse_args()
     instances = {number: state(number) for number in range(1, 6)}
-    print("budget  traces   policy             spend           mean     behind  debt")
+    print("budget  traces       policy            spend           mean     behind  debt")
     for gpus in given.budgets:
         planned = instances[1].replace(budget=Amount(gpus, BudgetUnit.GPU))
-        for numbers in ((2,), (3,), (4,), (5,), (2, 3, 4, 5)):
+        for numbers in ((2,), (3,), (4,), (5,), (2, 3, 4, 5), 3 * (2, 3, 4, 5)):
             line = know([instances[number] for number in numbers])
             for name, make in POLICIES.items():
                 policy = make(planned)
@@ -95,7 +95,7 @@ def main() -> None:
                 over = spent / gpus - 1.0
                 debt = f"{over * HOURS * len(numbers):+.1f} h"
                 told = f"{spent:6.1f} ({over:+6.1%})  {mean_s:6.0f} s  {behind:+6.1%}  {debt}"
-                print(f"{gpus:6g}  {'+'.join(map(str, numbers)):8} {name:18} {told}", flush=True)
+                print(f"{gpus:6g}  {''.join(map(str, numbers)):12} {name:18} {told}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.files import read_instance
 from optplan.instances.job_logs.columns import to_texts
 from optplan.instances.job_traces import JobTrace, draw_trace
-from optplan.solving.billing import compare_commitments, replay_widths
+from optplan.solving import solve
+from optplan.solving.billing import compare_commitments, keep_confirmed, replay_widths
 from optplan.speedup import TableSpeedup
 
 if TYPE_CHECKING:
@@ -103,6 +104,23 @@ def test_widths_and_number_together_are_never_worse_than_the_rule(instance: BoaI
     assert same.law.bill <= rule.law.bill * (1.0 + 1e-9)
     assert same.bound is not None
     assert same.bound <= same.objective
+
+
+def test_widths_that_the_jobs_do_not_confirm_give_way(instance: BoaInstance) -> None:
+    """On 2 GPUs jobs take 0.6 h in place of 1.1; at half the price, by the law 1 GPU is committed for 1, none for 2.
+
+    In 4 h with one job after the other, 1 GPU costs 0.5 of one on demand, and 2 for 1.2 h cost 0.6. With both at once,
+    1 each costs 0.5 and another for 1.1 h, together 0.775, and 2 each for 0.6 h still 0.6.
+    """
+    narrow, wide = (solve(instance.replace(budget=budget)) for budget in ("1.1gpu", "1.2gpu"))
+    assert (narrow.measures["mean_jct_s"], wide.measures["mean_jct_s"]) == pytest.approx((3960.0, 2160.0))
+    apart, at_once = (trace_of(instance, arrive_h, [1.0, 1.0], 4.0) for arrive_h in ([0.0, 2.0], [0.0, 0.0]))
+    assert keep_confirmed(instance, [narrow], wide, apart) is narrow
+    assert keep_confirmed(instance, [narrow], wide, at_once) is wide
+    assert keep_confirmed(instance, [narrow], wide, None) is wide
+    assert keep_confirmed(instance, [narrow, wide], wide, apart) is wide
+    for trace in (apart, at_once, None):
+        assert keep_confirmed(instance, [wide], narrow, trace) is wide
 
 
 def test_jobs_that_come_at_once_have_no_bill(instance: BoaInstance) -> None:

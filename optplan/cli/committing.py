@@ -29,7 +29,7 @@ def compare_bills(
     source: JobSource,
     *,
     by: str = option(type=click.Choice(["commitments"]), required=True, help="What varies: how GPUs are committed."),
-    time_limit: float | None = option(type=TIME, help="Of each of three solves."),
+    time_limit: float | None = option(type=TIME, help="Of each solve."),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:

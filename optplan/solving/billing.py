@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The share of the time for which the rival's number of committed GPUs is enough.
 _RIVAL = 0.95
+#: Budgets beside the one asked for, as shares of it: what the rule costs where its jobs take a little more or less.
+_BESIDE = (0.98, 1.02)
 
 
 def compare_commitments(
@@ -42,14 +44,14 @@ def compare_commitments(
         Jobs of its classes, on which each way is billed besides: widths and numbers committed as they are, each job on
         rented GPUs as soon as it asks for them; the span is billed, from an empty cluster on.
     time_limit_s
-        Of each of three solves.
+        Of each solve: three, and with a trace five.
 
     Returns
     -------
     tuple of BilledPlan
         For the widths of the plan on demand: nothing committed, as many as are enough for 95 % of the time, and the
-        number that is best by the law of its demand; then widths and number together, for the bill of that, and for
-        the whole budget. Those of which no plan was found are left out.
+        number that is best by the law of its demand; then widths and number together, for the bill of that (the
+        same where law or jobs say that they are as good), and for the whole budget. Those without a plan are left out.
 
     Raises
     ------
@@ -67,23 +69,20 @@ def compare_commitments(
     if trace is not None and not np.ptp(trace.arrive_s):
         raise DataError("jobs.arrive_s", f"all {len(trace)} jobs arrive at once", "there is no time to bill: take more")
     dear = {name: kind.replace(commitments=None, spot_market=None) for name, kind in instance.gpu_types.items()}
-    plain = solve(instance.replace(gpu_types=dear), time_limit_s=time_limit_s, ranges=False)
+    budget = instance.budget_amount()
+    budgets = [Amount(budget * share, instance.budget_unit) for share in (1.0, *(_BESIDE if trace is not None else ()))]
+    ruled = [instance.replace(gpu_types=dear, budget=each) for each in budgets]
+    plain, *beside = [solve(each, time_limit_s=time_limit_s, ranges=False) for each in ruled]
     together = solve(instance, time_limit_s=time_limit_s, ranges=False)
     rows: list[BilledPlan] = []
 
-    def add(
-        name: str, result: Result[BoaSolution], committed: Mapping[str, float] | float | None, bound: float | None
-    ) -> None:
+    def add(name: str, result: Result[BoaSolution], level: float | None, bound: float | None) -> None:
         if result.solution is None or result.objective is None:
             return
-        laws = {each: find_demand(instance, result.solution, each) for each in instance.gpu_types}
-        if isinstance(committed, float):
-            committed = {each: math.ceil(law.quantile(committed)) if committed else 0.0 for each, law in laws.items()}
-        law = _bill(instance, laws, result.measures["mean_jct_s"], committed)
-        on_trace = None
-        if trace is not None:
-            on_trace = _bill(instance, *replay_widths(instance, result.solution, trace), law.committed)
-        rows.append(BilledPlan(name=name, objective=result.objective, bound=bound, law=law, trace=on_trace))
+        law, *on_trace = bill_plan(instance, result, trace, level)
+        rows.append(
+            BilledPlan(name=name, objective=result.objective, bound=bound, law=law, trace=next(iter(on_trace), None))
+        )
 
     add("nothing committed", plain, 0.0, plain.bound)
     add("P95 committed, same widths", plain, _RIVAL, plain.bound)
@@ -91,13 +90,45 @@ def compare_commitments(
     if rows:
         bill = Amount(rows[-1].law.bill, instance.budget_unit)
         same = solve(instance.replace(budget=bill), time_limit_s=time_limit_s, ranges=False)
-        found = [each for each in (same, plain) if each.objective is not None]  # the rule's own widths have that bill
-        add("with widths, same bill", min(found, key=lambda each: each.objective or 0.0), None, same.bound)
+        kept = keep_confirmed(instance, [plain, *beside], same, trace)
+        add("with widths, same bill", kept, None, same.bound)
     add("with widths, whole budget", together, None, together.bound)
     if not rows:
         claim = together.infeasibility
         raise InfeasibleError(claim.reason if claim is not None else together.warnings[-1])
     return tuple(rows)
+
+
+def keep_confirmed(
+    instance: BoaInstance, rules: Sequence[Result[BoaSolution]], same: Result[BoaSolution], trace: JobTrace | None
+) -> Result[BoaSolution]:
+    """Return the plan of widths and number together, or the first plain one where law or jobs say that it is no worse.
+
+    On a trace, the rule's bill is taken where its jobs take as long: between those of plain plans for other budgets.
+    """
+    plain = rules[0]
+    if same.objective is None or (plain.objective is not None and plain.objective <= same.objective):
+        return plain
+    if trace is None or plain.objective is None:
+        return same
+    billed = [bill_plan(instance, each, trace)[-1] for each in (same, *rules) if each.solution is not None]
+    both, *points = [(each.mean_jct_s, each.bill) for each in billed]
+    means_s, bills = np.array(sorted(points)).T
+    return same if both[1] <= np.interp(both[0], means_s, bills) else plain
+
+
+def bill_plan(
+    instance: BoaInstance, result: Result[BoaSolution], trace: JobTrace | None, level: float | None = None
+) -> list[Billed]:
+    """Bill a plan by the law of its demand, at a quantile of it or the best number; and so many on a trace."""
+    assert result.solution is not None
+    laws = {each: find_demand(instance, result.solution, each) for each in instance.gpu_types}
+    committed = None
+    if level is not None:
+        committed = {each: math.ceil(law.quantile(level)) if level else 0.0 for each, law in laws.items()}
+    law = _bill(instance, laws, result.measures["mean_jct_s"], committed)
+    replayed = [] if trace is None else [replay_widths(instance, result.solution, trace)]
+    return [law, *(_bill(instance, *each, law.committed) for each in replayed)]
 
 
 def _bill(

@@ -34,12 +34,13 @@ from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 
-#: Times that weights are taken anew.
-_ROUNDS = 3
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
-#: Solves for each set of weights and their relative gap; and where further limits make each of them take long.
-_ALONE, _LINKED = (4, 1e-5), (2, 1e-3)
+#: Plans whose use differs by such a part say how the bill grows.
+_FAR = 1e-3
+#: Solves for each set of weights, and their relative gap; and where further limits make each of them take long. Those
+#: for the prices on demand find the plan of who chooses widths first, and are not to miss it.
+_ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -105,33 +106,41 @@ def _search(
     """Yield plans, from the first weights on: for each those along the secants of the bill over the row's amount."""
     budget, at = instance.budget_amount(), first
     others = list(instance.limits.values())[1:]
-    tries, gap = _LINKED if others or any(each.num_groups > 1 for each in costs) else _ALONE
-    for number in range(_ROUNDS):
+    most, gap = _LINKED if others or any(each.num_groups > 1 for each in costs) else _ALONE
+    for number, tries in enumerate(most):
         weighed = _weigh(instance, costs, at) if number else weighed
-        used, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
-        amount = used * budget / at.bill if number == 0 else used + budget - at.bill
-        low, high, best = least, np.inf, None
+        taken, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
+        # By so much a bill grows with what is taken: by all of it, and of prices on demand by a share.
+        steep = slope = 1.0 if number else at.bill / taken
+        bill, low, high, best = at.bill, least, np.inf, None
+        amount = taken + (budget - bill) / slope
         for attempt in range(tries + 1):
             if attempt == tries:
                 if best is not None:
                     break
-                amount = least if number else max(least, budget)  # on demand that keeps the budget
+                amount = least if number else budget  # on demand that keeps the budget
             request.stopwatch.require()
-            limits = np.array([max(amount, least), *others])
+            amount = max(amount, least)
+            limits = np.array([amount, *others])
             answer = solve_costs(instance, weighed, limits=limits, gap=gap, stopwatch=request.stopwatch)
             if answer is None or answer.solution is None:
-                least = low = amount = 0.5 * (max(amount, least) + used)
+                least = low = amount
+                amount = 0.5 * (amount + taken)
                 continue
             one = _price(instance, answer.solution, costs)
             yield one
-            if one.bill <= budget:
-                best, low = min(one, best or one, key=lambda each: each.objective), amount
-                if one.bill >= budget * (1.0 - _CLOSE):
+            took, billed, taken, bill = taken, bill, _use(instance, weighed, one.solution), one.bill
+            if abs(taken - took) > _FAR * taken:
+                slope = min(max((bill - billed) / (taken - took), 0.5 * steep), 2.0 * steep)
+            # Bills go in steps: amounts from what a plan takes to that for which it is best would give it again.
+            if bill <= budget:
+                again = best is not None and best.bill == bill
+                best, low, end = min(one, best or one, key=lambda each: each.objective), amount, amount
+                if again or bill >= budget * (1.0 - _CLOSE):
                     break
             else:
-                high = amount
-            # Bills go in steps: what lies beyond an amount that was tried would be the same again.
-            amount *= budget * (1.0 - 0.5 * _CLOSE) / one.bill
+                high = end = min(high, taken)
+            amount = end + (budget * (1.0 - 0.5 * _CLOSE) - bill) / slope
             amount = amount if low < amount < high else 0.5 * (low + high)
         if best is None or (number and best.objective > at.objective * (1.0 - gap)):
             return

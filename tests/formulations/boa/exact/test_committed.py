@@ -246,3 +246,19 @@ def test_other_formulations_say_why_they_have_none(name: str, path: str) -> None
     """A single search or job is billed for what it holds."""
     with pytest.raises(UsageError, match="GPUs are committed for streams of jobs, in gpu_types"):
         apply_changes(build_named(name), [parse_change(f"{path}={{1-year: {{discount: 0.3}}}}")])
+
+
+@pytest.mark.parametrize("gpus", [105, 160])
+def test_the_plan_of_the_rule_is_not_missed(gpus: int) -> None:
+    """Its bill is a budget: near the least one, and where bills go in steps around it, it or a better one is found."""
+    instance = build_named("boa-newtrace-slowdown")
+    assert isinstance(instance, BoaInstance)
+    plain = solve(instance.replace(budget=f"{gpus}gpu"), ranges=False)
+    assert plain.objective is not None
+    assert plain.solution is not None
+    committed = commit(instance, commitments={"1-year": {"discount": 0.45}})
+    bill = evaluate(committed.replace(budget=f"{gpus}gpu"), plain.solution).measures["bill"]
+    joint = solve(committed.replace(budget=f"{bill}gpu"), ranges=False)
+    assert joint.objective is not None
+    assert joint.objective <= plain.objective
+    assert joint.measures["bill"] <= bill * (1.0 + 1e-9)
