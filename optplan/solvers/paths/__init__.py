@@ -28,6 +28,9 @@ class Tuning:
     #: at first among so many, and where that does not close the gap among more.
     many_graphs: int = 24
     some_totals: tuple[int, ...] = (512, 2048)
+    #: Labels of one enumeration after which the paths of one graph are looked at apart, and how many of them at most.
+    labels_undivided: int = 50_000
+    most_sides: int = 64
     #: Multiples of a multiplier that is given at which paths are looked for.
     around: tuple[float, ...] = (0.6, 0.8, 1.0, 1.25, 1.6)
 

@@ -138,10 +138,13 @@ class PathFamily(GraphFamily, Protocol):
 class ListedFamily(GraphFamily, Protocol):
     """Graphs whose paths can be listed within an allowance, too."""
 
-    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+    def find_path_sets(
+        self, multipliers: FloatArray, allowance: float, effort: Effort, members: IntArray | None = None
+    ) -> PathSets:
         """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.
 
-        ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value.
+        ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value. Of
+        ``members`` (P,) only where they are given.
         """
 
 
