@@ -6,7 +6,7 @@ A plan that keeps the limits b and is better than U has w0 value + w . consumpti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -42,10 +42,14 @@ def least_within(
     allowance: float,
     most: FloatArray,
     stopwatch: Stopwatch | None = None,
+    begun: FloatArray | None = None,
 ) -> float:
-    """Return the least value of paths within an allowance of the best ones whose totals are at most ``most``."""
+    """Return the least value of paths within an allowance of the best ones whose totals are at most ``most``.
+
+    One of the sums that are ``begun`` (M, 1 + L) is added to them.
+    """
     stopwatch = stopwatch or Stopwatch()
-    suffixes: list[FloatArray] = []
+    suffixes = [np.zeros((1, prices.size)) if begun is None else begun]
     for graph in graphs:
         suffixes.append(_suffixes_within(graph, prices, allowance, stopwatch))
         _require_room(suffixes)
@@ -72,6 +76,45 @@ def least_within(
         if not len(points):
             return float("inf")
     return float(points[:, 0].min())
+
+
+def least_divided(
+    graphs: list[PathCosts],
+    first: list[int],
+    prices: FloatArray,
+    ceilings: FloatArray,
+    most: FloatArray,
+    stopwatch: Stopwatch,
+) -> float:
+    """Return the least value of paths whose totals are at most ``most``, and at each prices (M, 1 + L) its ceiling (M,).
+
+    Paths of the first graphs are listed first. What the others take at least leaves few of their sums, each with one
+    of the prices at which it leaves least to list of the others.
+    """
+    ceilings, every = np.append(ceilings, most), np.concatenate([prices, np.eye(1 + most.size)[1:]])
+    least = np.array([[least_path(graph, each) for graph in graphs] for each in every])
+    sums, left = np.zeros((1, 1 + most.size)), list(range(len(graphs)))
+
+    def share_out() -> Iterator[tuple[int, FloatArray, float]]:
+        rooms = ceilings - least[:, left].sum(axis=1) - sums @ every.T
+        open_, narrowest = (rooms >= 0.0).all(axis=1), rooms[:, : len(prices)].argmin(axis=1)
+        for row in np.unique(narrowest[open_]).tolist():
+            chosen = open_ & (narrowest == row)
+            yield row, sums[chosen], float(rooms[chosen, row].max())
+
+    for graph in first:
+        kept = [np.zeros((0, 1 + most.size))]
+        for row, begun, room in share_out():
+            paths = _suffixes_within(graphs[graph], prices[row], room, stopwatch)
+            if begun.size * len(paths) > _MOST_NUMBERS:
+                raise UnlistedError(_TOO_MANY)
+            kept.append((begun[:, None] + paths).reshape(-1, 1 + most.size))
+            _require_room(kept)
+        left.remove(graph)
+        sums = _undominated(np.concatenate(kept), stopwatch)
+    others = [graphs[graph] for graph in left]
+    found = [least_within(others, prices[row], room, most, stopwatch, begun) for row, begun, room in share_out()]
+    return min(found, default=float("inf"))
 
 
 def _require_room(kept: Iterable[FloatArray]) -> None:

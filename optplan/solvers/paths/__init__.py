@@ -28,9 +28,11 @@ class Tuning:
     #: at first among so many, and where that does not close the gap among more.
     many_graphs: int = 24
     some_totals: tuple[int, ...] = (512, 2048)
-    #: Labels of one enumeration after which the paths of one graph are looked at apart, and how many of them at most.
-    labels_undivided: int = 50_000
-    most_sides: int = 64
+    #: Labels of an enumeration, for each graph, after which the paths of one graph are looked at apart, how much less
+    #: listing these may take, and parts of all plans that are made.
+    labels_undivided: int = 1_000
+    labels_of_sides: float = 0.25
+    most_sides: int = 200
     #: Multiples of a multiplier that is given at which paths are looked for.
     around: tuple[float, ...] = (0.6, 0.8, 1.0, 1.25, 1.6)
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,9 @@ class ListedFamily(GraphFamily, Protocol):
         ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value. Of
         ``members`` (P,) only where they are given.
         """
+
+    def keep(self, graph: int, path: PathBatch) -> Self:
+        """Return the family with one path of a graph only."""
 
 
 def find_least_consumption(family: GraphFamily) -> PathBatch:

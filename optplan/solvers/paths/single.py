@@ -23,7 +23,6 @@ from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within, most_wi
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.choices import MergeTarget, merge_path_sets
 from optplan.solvers.paths.families import (
-    FloatArray,
     GraphFamily,
     IntArray,
     ListedFamily,
@@ -32,7 +31,6 @@ from optplan.solvers.paths.families import (
     PathSets,
     find_least_consumption,
     find_least_value,
-    join_batches,
     split_graph,
 )
 from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError
@@ -231,9 +229,7 @@ def solve_pure(
     lagrangian = maximise_bound(family, budget, effort=spent, near=None if near is None else near.multiplier)
     if isinstance(lagrangian, BudgetShortfall):
         return lagrangian
-    graphs = np.arange(family.num_graphs)
-    whole = _Part(family, budget, graphs, graphs[:0], lagrangian.under.take(graphs[:0]))
-    search = _Closing(whole, lagrangian, gap, spent)
+    search = _Closing(family, lagrangian, gap, spent)
     spent.passes += lagrangian.passes
     stopped_by = None
     try:
@@ -243,67 +239,30 @@ def solve_pure(
     return search.conclude(stopped_by)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The plans that take given paths of some graphs: a family of the graphs that are left."""
-
-    family: ListedFamily
-    #: Of the whole plan.
-    budget: float
-    #: The graphs that are left, and those of the given paths.
-    left: IntArray
-    given: IntArray
-    paths: PathBatch
-
-    @property
-    def num_graphs(self) -> int:
-        """How many graphs are left."""
-        return self.left.size
-
-    def best_paths(
-        self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
-    ) -> PathBatch:
-        """Return the best paths of graphs that are left."""
-        graphs = self.left if members is None else self.left[members]
-        return self.family.best_paths(multipliers, graphs, value_weight=value_weight)
-
-    def find_path_sets(
-        self, multipliers: FloatArray, allowance: float, effort: Effort, members: IntArray | None = None
-    ) -> PathSets:
-        """Return the paths within an allowance of graphs that are left."""
-        graphs = self.left if members is None else self.left[members]
-        return self.family.find_path_sets(multipliers, allowance, effort, graphs)
-
-    def give(self, member: int, path: PathBatch) -> _Part:
-        """Return the part of those plans that take this path of a graph that is left."""
-        given = np.append(self.given, self.left[member])
-        paths = join_batches([self.paths, path])
-        return _Part(self.family, self.budget, np.delete(self.left, member), given, paths)
-
-    def complete(self, paths: PathBatch) -> PathBatch:
-        """Return the whole plan that takes these paths of the graphs that are left."""
-        order = np.argsort(np.concatenate([self.given, self.left]))
-        return join_batches([self.paths, paths]).take(order)
-
-
 class _Closing(GapClosing):
-    """The state of closing one gap under one limit, of all plans or, below their own, of a part of them."""
+    """The state of closing one gap under one limit."""
 
     def __init__(
-        self, part: _Part, lagrangian: LagrangianBound, gap: float, effort: Effort, root: _Closing | None = None
+        self,
+        family: ListedFamily,
+        lagrangian: LagrangianBound,
+        gap: float,
+        effort: Effort,
+        root: _Closing | None = None,
+        given: tuple[float, float] = (0.0, 0.0),
+        depth: int = 0,
     ) -> None:
         linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
-        given = part.paths.total_value
-        rounding = ROUNDING * (given + lagrangian.under.total_value + 2.0 * linked)
-        super().__init__(given + lagrangian.bound, np.array([lagrangian.multiplier]), rounding, gap, effort)
-        self.part = part
+        rounding = ROUNDING * (lagrangian.under.total_value + 2.0 * linked)
+        super().__init__(lagrangian.bound, np.array([lagrangian.multiplier]), rounding, gap, effort)
+        self.family = family
         self.lagrangian = lagrangian
-        self.root = root or self
-        self.incumbent = lagrangian.under if root is None else root.incumbent
-        #: Of all plans: which graphs' paths were given, in their order, and multipliers of the parts; and for each
-        #: number of given paths multipliers with the least reduced costs of the graphs left.
+        self.incumbent = lagrangian.under
+        # Of a part of all plans: value and consumption of the paths that are given, how many, and the search for all.
+        self.given, self.depth, self.root = given, depth, root or self
+        # Of all plans: graphs whose paths are given in parts, one more in each part of a part; for each number of them
+        # multipliers with the least reduced costs of the other graphs.
         self.divided: list[int] = []
-        self.further: list[float] = []
         self._lines: list[list[tuple[float, float]]] = []
         self._last_labels = 0
 
@@ -315,16 +274,16 @@ class _Closing(GapClosing):
     def run(self, supposed: float = 0.0) -> None:
         """Enumerate within growing allowances, at first a supposed one, until the gap is closed or a limit is met."""
         self.report("bound")
-        first = (self.value - self.least) * TUNING.first_of_gap / self.part.num_graphs
+        first = (self.value - self.least) * TUNING.first_of_gap / self.family.num_graphs
         first = max(first, min(supposed * self.value, TUNING.most_ahead * first))
         self.grow(max(first, self.gap * self.value * TUNING.first_of_wanted), TUNING.growth)
 
     def enumerate_within(self, allowance: float) -> bool:
         """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
-        if self._last_labels > TUNING.labels_undivided and self._divide():
+        if self._last_labels > TUNING.labels_undivided * self.family.num_graphs and self._divide():
             return True
         before = self.effort.labels
-        paths = self.part.find_path_sets(self.multipliers, allowance, self.effort)
+        paths = self.family.find_path_sets(self.multipliers, allowance, self.effort)
         self._last_labels = self.effort.labels - before
         if np.count_nonzero(np.diff(paths.starts) > 1) >= TUNING.many_graphs:
             for most_kept in TUNING.some_totals:
@@ -339,67 +298,63 @@ class _Closing(GapClosing):
 
     def _merge(self, paths: PathSets, allowance: float, most_kept: int | None = None) -> None:
         """Take the best choice within an allowance; of some choices only, where not all totals are kept."""
-        given, lagrangian = self.part.paths, self.lagrangian
+        budget, multiplier = self.lagrangian.budget, self.lagrangian.multiplier
         target = MergeTarget(
             self.multipliers,
-            most_consumption=np.array([most_within(self.part.budget) - given.total_used]),
-            most_value=self.value - given.total_value,
-            most_reduced_cost=lagrangian.bound + lagrangian.multiplier * lagrangian.budget + allowance + self.rounding,
+            most_consumption=most_within(np.array([budget])),
+            most_value=self.value,
+            most_reduced_cost=self.least + multiplier * budget + allowance + self.rounding,
             most_kept=most_kept,
         )
         best = merge_path_sets(paths, target, self.effort)
         if best is not None:
-            self.offer(paths.trace(best))
+            self._offer(paths.trace(best))
 
-    def offer(self, paths: PathBatch) -> None:
-        """Take a plan of the part as the incumbent when it keeps the budget and is better."""
-        plan = self.part.complete(paths)
-        if plan.total_value < self.value and is_within(plan.total_used, self.part.budget):
+    def _offer(self, plan: PathBatch) -> None:
+        """Take a plan as the incumbent when it keeps the budget and is better."""
+        if plan.total_value < self.value and is_within(plan.total_used, self.lagrangian.budget):
             self.root.incumbent = plan
 
     def _divide(self) -> bool:
         """Close the gap for each path apart of the graph that is furthest between the two sides of the budget."""
-        # Where few graphs share a budget, most of the gap is what the mixed plan gains by splitting that graph.
-        part, over, root = self.part, self.lagrangian.over, self.root
-        if over is None or not 1 < part.num_graphs < TUNING.many_graphs or root.gap > TUNING.usual_gap:
+        # Where few graphs share a budget, most of the gap is what mixed plans gain by splitting that one.
+        over, root, depth = self.lagrangian.over, self.root, self.depth
+        if over is None or not depth + 1 < over.used.size < TUNING.many_graphs or root.gap > TUNING.usual_gap:
             return False
-        depth, steps = part.given.size, np.abs(over.used - self.lagrangian.under.used)
-        graph = root.divided[depth] if depth < len(root.divided) else int(part.left[np.argmax(steps)])
-        member = int(np.flatnonzero(part.left == graph)[0])
-        excess = self.value - self.least + self.rounding
-        sets = part.find_path_sets(self.multipliers, excess, self.effort, np.array([member]))
-        if sets.value.size > TUNING.most_sides:
+        furthest = int(np.argmax(np.abs(over.used - self.lagrangian.under.used)))
+        graph, excess = [*root.divided, furthest][depth], self.value - self.least + self.rounding
+        quick = Effort(self.effort.stopwatch, max_labels=int(TUNING.labels_of_sides * self._last_labels))
+        try:
+            sets = self.family.find_path_sets(self.multipliers, excess, quick, np.array([graph]))
+        except OutOfEffortError:
+            return False
+        if sum(map(len, root._lines)) + sets.value.size > TUNING.most_sides:
             return False
         if depth == len(root.divided):
             root.divided.append(graph)
             root._lines.append([])
-        sides = []
-        for path in range(sets.value.size):
-            side = part.give(member, sets.trace(np.array([path])))
-            closing = self._bound_side(side)
-            if closing is not None:
-                sides.append(closing)
-        for closing in sorted(sides, key=lambda each: each.least):
-            closing.run()
+        sides = [self._bound_side(graph, sets.trace(np.array([path]))) for path in range(sets.value.size)]
+        for side in sorted(filter(None, sides), key=lambda each: each.least):
+            side.run()
         self.note_covered(math.inf)
         if root is self and self.exhaustion is not None:
-            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=tuple(self.further))
+            further = tuple(multiplier for lines in self._lines for multiplier, _ in lines)
+            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=further)
         return True
 
-    def _bound_side(self, side: _Part) -> _Closing | None:
-        """Bound a part; None where it has no plan that is better, by a multiplier that another one had, or its own."""
-        root, budget = self.root, most_within(side.budget) - side.paths.total_used
-        lines = root._lines[side.given.size - 1]
-        if any(side.paths.total_value + least - mu * budget >= self.value for mu, least in lines):
+    def _bound_side(self, graph: int, path: PathBatch) -> _Closing | None:
+        """Bound the plans with a path; None where a multiplier, that of another path or its own, proves none better."""
+        root, budget, lines = self.root, self.lagrangian.budget, self.root._lines[self.depth]
+        value, used = self.given[0] + path.total_value, self.given[1] + path.total_used
+        if any(value + each * (used - budget) + least >= self.value for each, least in lines):
             return None
-        bound = maximise_bound(side, budget, effort=self.effort)
+        family = self.family.keep(graph, path)
+        bound = maximise_bound(family, budget, effort=self.effort)
         if isinstance(bound, BudgetShortfall):
             return None
-        lines.append((bound.multiplier, bound.bound + bound.multiplier * budget))
-        root.further.append(bound.multiplier)
-        closing = _Closing(side, bound, 0.0, self.effort, root)
-        closing.offer(bound.under)
-        return closing
+        lines.append((bound.multiplier, bound.bound - value - bound.multiplier * (used - budget)))
+        self._offer(bound.under)
+        return _Closing(family, bound, 0.0, self.effort, root, (value, used), self.depth + 1)
 
     def conclude(self, stopped_by: str | None) -> PureSolution:
         """Return what is known now."""

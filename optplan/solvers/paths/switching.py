@@ -13,7 +13,7 @@ the same number of them, so that the best node of each group is the minimum alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -199,6 +199,14 @@ class LinkedGraphs:
             return self.follow(graphs, nodes)
 
         return PathSets(np.array(search.ends_of), found[:, 1].copy(), found[:, 2:].copy(), trace)
+
+    def keep(self, graph: int, path: PathBatch) -> Self:
+        """Return the graphs with one path of a graph only."""
+        position, layers = self.position_of[graph], np.arange(self.lengths[self.position_of[graph]])
+        rows, closed = self.starts[layers] + position, self.closed.copy()
+        closed[rows] = True
+        closed[rows, self.places(graph, path.payload[0, layers])] = False
+        return replace(self, closed=closed)
 
     def _find_completion_bounds(self, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the least costs to the end (N, K) and (N, F); kept, as allowances grow at the same multipliers."""

@@ -84,6 +84,8 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
                 allowance=found.exhaustion.allowance,
                 optimum=found.exhaustion.optimum,
                 bound=found.bound,
+                divided=tuple(list(instance.classes)[graph] for graph in found.exhaustion.divided),
+                further=tuple({BUDGET: multiplier} for multiplier in found.exhaustion.further),
             )
         )
     return Answer(
@@ -108,7 +110,7 @@ def find_near(request: SolveRequest) -> single.Near | None:
     for certificate in near.certificates:
         if isinstance(certificate, LagrangianCertificate):
             multiplier = certificate.multipliers.get(BUDGET, 0.0)
-        elif isinstance(certificate, EnumeratedCertificate):
+        elif isinstance(certificate, EnumeratedCertificate) and not certificate.divided:
             allowance = certificate.allowance / near.objective
     return single.Near(multiplier, allowance) if multiplier > 0.0 else None
 
