@@ -6,7 +6,7 @@ A plan that keeps the limits b and is better than U has w0 value + w . consumpti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from optplan.schema import FloatArray
 _MOST_PAIRS = 1_000_000
 #: Numbers of all that is kept at a time; a certificate that leaves more to list proves nothing.
 _MOST_NUMBERS = 1 << 23
+#: Parts that are looked at apart.
+_MOST_PARTS = 10_000
 _TOO_MANY = "the allowance leaves more plans than are listed"
 
 
@@ -42,14 +44,10 @@ def least_within(
     allowance: float,
     most: FloatArray,
     stopwatch: Stopwatch | None = None,
-    begun: FloatArray | None = None,
 ) -> float:
-    """Return the least value of paths within an allowance of the best ones whose totals are at most ``most``.
-
-    One of the sums that are ``begun`` (M, 1 + L) is added to them.
-    """
+    """Return the least value of paths within an allowance of the best ones whose totals are at most ``most``."""
     stopwatch = stopwatch or Stopwatch()
-    suffixes = [np.zeros((1, prices.size)) if begun is None else begun]
+    suffixes: list[FloatArray] = []
     for graph in graphs:
         suffixes.append(_suffixes_within(graph, prices, allowance, stopwatch))
         _require_room(suffixes)
@@ -86,35 +84,30 @@ def least_divided(
     most: FloatArray,
     stopwatch: Stopwatch,
 ) -> float:
-    """Return the least value of paths whose totals are at most ``most``, and at each prices (M, 1 + L) its ceiling (M,).
+    """Return the least value of paths with totals of at most ``most`` that are below (M,) ceilings at (M, 1 + L) prices.
 
-    Paths of the first graphs are listed first. What the others take at least leaves few of their sums, each with one
-    of the prices at which it leaves least to list of the others.
+    Each path of the first graphs is looked at apart: so little of the ceilings is left to the others, beside what they
+    take at least, that at one of the prices few of their paths have to be listed.
     """
-    ceilings, every = np.append(ceilings, most), np.concatenate([prices, np.eye(1 + most.size)[1:]])
+    every, ceilings = np.concatenate([prices, np.eye(prices.shape[1])[1:]]), np.append(ceilings, most)
     least = np.array([[least_path(graph, each) for graph in graphs] for each in every])
-    sums, left = np.zeros((1, 1 + most.size)), list(range(len(graphs)))
+    order = first + [graph for graph in range(len(graphs)) if graph not in first]
+    parts = iter(range(_MOST_PARTS))
 
-    def share_out() -> Iterator[tuple[int, FloatArray, float]]:
-        rooms = ceilings - least[:, left].sum(axis=1) - sums @ every.T
-        open_, narrowest = (rooms >= 0.0).all(axis=1), rooms[:, : len(prices)].argmin(axis=1)
-        for row in np.unique(narrowest[open_]).tolist():
-            chosen = open_ & (narrowest == row)
-            yield row, sums[chosen], float(rooms[chosen, row].max())
+    def look(depth: int, taken: FloatArray) -> float:
+        rooms = ceilings - every @ taken - least[:, order[depth:]].sum(axis=1)
+        if not (rooms >= 0.0).all():
+            return float("inf")
+        if next(parts, None) is None:
+            raise UnlistedError(_TOO_MANY)
+        row = int(rooms[: len(prices)].argmin())
+        if depth == len(first):
+            others = [graphs[graph] for graph in order[depth:]]
+            return float(taken[0]) + least_within(others, prices[row], rooms[row], most - taken[1:], stopwatch)
+        paths = _suffixes_within(graphs[order[depth]], prices[row], rooms[row], stopwatch)
+        return min((look(depth + 1, taken + path) for path in paths), default=float("inf"))
 
-    for graph in first:
-        kept = [np.zeros((0, 1 + most.size))]
-        for row, begun, room in share_out():
-            paths = _suffixes_within(graphs[graph], prices[row], room, stopwatch)
-            if begun.size * len(paths) > _MOST_NUMBERS:
-                raise UnlistedError(_TOO_MANY)
-            kept.append((begun[:, None] + paths).reshape(-1, 1 + most.size))
-            _require_room(kept)
-        left.remove(graph)
-        sums = _undominated(np.concatenate(kept), stopwatch)
-    others = [graphs[graph] for graph in left]
-    found = [least_within(others, prices[row], room, most, stopwatch, begun) for row, begun, room in share_out()]
-    return min(found, default=float("inf"))
+    return look(0, np.zeros(prices.shape[1]))
 
 
 def _require_room(kept: Iterable[FloatArray]) -> None:

@@ -112,7 +112,7 @@ class BoundJudge:
         needed = allowance if certificate.optimum is None else min(allowance, max(0.0, certificate.optimum - dual))
         best = math.inf
         if needed <= _MOST_ALLOWANCE * max(scale, abs(certificate.optimum or 0.0)):
-            best = self._least_within(certificate, dual, needed, tolerance, index)
+            best = self._least_within(certificate, dual + needed + tolerance, needed + tolerance, index)
         if not allowance <= _MOST_ALLOWANCE * (scale if best == math.inf else max(scale, abs(best))):
             found.fail("certificate", index, "an allowance out of all proportion to the bound proves nothing")
             return dual
@@ -127,29 +127,25 @@ class BoundJudge:
             found.fail("certificate", f"{index} optimum", message)
         return min(best, reached)
 
-    def _least_within(
-        self, certificate: EnumeratedCertificate, dual: float, allowance: float, tolerance: float, index: str
-    ) -> float:
-        """Return the least objective of plans that keep the limits and lie within the allowance of the dual bound."""
+    def _least_within(self, certificate: EnumeratedCertificate, below: float, allowance: float, index: str) -> float:
+        """Return the least objective of plans that keep the limits and lie within the allowance of the dual bound.
+
+        Where the certificate divides, of those that are ``below`` dual bound + allowance.
+        """
         found, multipliers = self.found, certificate.multipliers
         if found.formulation.declares("least_within"):
             judged = found.formulation.least_within
-            return float(judged(found.instance, multipliers, allowance + tolerance, found.stopwatch))
+            return float(judged(found.instance, multipliers, allowance, found.stopwatch))
         graphs = found.formulation.path_costs(found.instance)
         most = np.array(list(found.limits.values())) * (1 + TOLERANCE - ROUNDING)
-        if not certificate.divided:
-            prices = np.array([1.0, *(multipliers[limit] for limit in found.limits)])
-            return least_within(graphs, prices, allowance + tolerance, most, found.stopwatch)
         further = [each for each in certificate.further if found.names_all_limits("certificate", index, each)]
         prices = np.array([[1.0, *(each[limit] for limit in found.limits)] for each in (multipliers, *further)])
-        names = [graph.name for graph in graphs]
-        first = [names.index(name) for name in certificate.divided if name in names]
-        # What is better than dual bound + allowance lies below each of these.
-        ceilings = (dual + allowance + tolerance + prices[:, 1:] @ most) * (1 + TOLERANCE)
+        if not certificate.divided:
+            return least_within(graphs, prices[0], allowance, most, found.stopwatch)
+        first = [number for name in certificate.divided for number, graph in enumerate(graphs) if graph.name == name]
+        ceilings = (below + prices[:, 1:] @ most) * (1 + TOLERANCE)
         if len(set(first)) < len(certificate.divided) or not np.isfinite(ceilings).all():
-            found.fail(
-                "certificate", index, "what is divided are classes, each once, at multipliers that are no excess"
-            )
+            found.fail("certificate", index, "classes are divided once each, at multipliers that leave a bound")
             return -math.inf
         return least_divided(graphs, first, prices, ceilings, most, found.stopwatch)
 

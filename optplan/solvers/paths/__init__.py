@@ -21,9 +21,6 @@ class Tuning:
     first_of_gap: float = 1.0 / 16.0
     first_of_wanted: float = 1.0 / 8.0
     growth: float = 4.0
-    #: How much greater the first may be where the optimum is supposed further off: two rounds are saved at most, as one
-    #: that is too great takes long.
-    most_ahead: float = 16.0
     #: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
     #: at first among so many, and where that does not close the gap among more.
     many_graphs: int = 24

@@ -24,7 +24,6 @@ from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.choices import MergeTarget, merge_path_sets
 from optplan.solvers.paths.families import (
     GraphFamily,
-    IntArray,
     ListedFamily,
     Mixture,
     PathBatch,
@@ -210,30 +209,20 @@ class PureSolution(Finding):
         return self.paths.total_value
 
 
-@dataclass(frozen=True)
-class Near:
-    """Where the search of a problem that differs little has ended."""
-
-    #: That attained the bound.
-    multiplier: float
-    #: Within which the optimum lay, as a fraction of the value; 0 where nothing had to be enumerated.
-    allowance: float = 0.0
-
-
 def solve_pure(
-    family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: Near | None = None
+    family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: float | None = None
 ) -> PureSolution | BudgetShortfall:
     """Return the best choice of one path per graph, to a gap, or the proof that none keeps the budget."""
-    # ``near`` is where to begin: it saves time, and the value found is the same within the gap.
+    # ``near`` is a multiplier to begin at: it saves time, and the value found is the same within the gap.
     spent = effort if effort is not None else Effort(Stopwatch())
-    lagrangian = maximise_bound(family, budget, effort=spent, near=None if near is None else near.multiplier)
+    lagrangian = maximise_bound(family, budget, effort=spent, near=near)
     if isinstance(lagrangian, BudgetShortfall):
         return lagrangian
     search = _Closing(family, lagrangian, gap, spent)
     spent.passes += lagrangian.passes
     stopped_by = None
     try:
-        search.run(0.0 if near is None else near.allowance)
+        search.run()
     except OutOfEffortError as stop:
         stopped_by = stop.limit
     return search.conclude(stopped_by)
@@ -271,11 +260,10 @@ class _Closing(GapClosing):
         """The value of the best of all plans found."""
         return self.root.incumbent.total_value
 
-    def run(self, supposed: float = 0.0) -> None:
-        """Enumerate within growing allowances, at first a supposed one, until the gap is closed or a limit is met."""
+    def run(self) -> None:
+        """Enumerate within growing allowances until the gap is closed or a limit is met."""
         self.report("bound")
         first = (self.value - self.least) * TUNING.first_of_gap / self.family.num_graphs
-        first = max(first, min(supposed * self.value, TUNING.most_ahead * first))
         self.grow(max(first, self.gap * self.value * TUNING.first_of_wanted), TUNING.growth)
 
     def enumerate_within(self, allowance: float) -> bool:
@@ -295,6 +283,10 @@ class _Closing(GapClosing):
         self._merge(paths, allowance)
         self.note_covered(allowance)
         return True
+
+    def report(self, stage: str) -> None:
+        """Tell the listener where the search for all plans is."""
+        super(_Closing, self.root).report(stage)
 
     def _merge(self, paths: PathSets, allowance: float, most_kept: int | None = None) -> None:
         """Take the best choice within an allowance; of some choices only, where not all totals are kept."""
