@@ -84,7 +84,7 @@ def least_divided(
     most: FloatArray,
     stopwatch: Stopwatch,
 ) -> float:
-    """Return the least value of paths with totals of at most ``most`` that are below (M,) ceilings at (M, 1 + L) prices.
+    """Return the least value of paths with totals of at most ``most`` and below ceilings (M,) at prices (M, 1 + L).
 
     Each path of the first graphs is looked at apart: so little of the ceilings is left to the others, beside what they
     take at least, that at one of the prices few of their paths have to be listed.

@@ -238,7 +238,6 @@ class _Closing(GapClosing):
         gap: float,
         effort: Effort,
         root: _Closing | None = None,
-        given: tuple[float, float] = (0.0, 0.0),
         depth: int = 0,
     ) -> None:
         linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
@@ -247,12 +246,11 @@ class _Closing(GapClosing):
         self.family = family
         self.lagrangian = lagrangian
         self.incumbent = lagrangian.under
-        # Of a part of all plans: value and consumption of the paths that are given, how many, and the search for all.
-        self.given, self.depth, self.root = given, depth, root or self
-        # Of all plans: graphs whose paths are given in parts, one more in each part of a part; for each number of them
-        # multipliers with the least reduced costs of the other graphs.
+        # Of a part of all plans: of how many graphs the path is given, and the search for all plans. Of that: the
+        # graphs whose paths are given, one more in each part of a part, and the multipliers of the parts.
+        self.depth, self.root = depth, root or self
         self.divided: list[int] = []
-        self._lines: list[list[tuple[float, float]]] = []
+        self.further: list[float] = []
         self._last_labels = 0
 
     @property
@@ -320,33 +318,27 @@ class _Closing(GapClosing):
             sets = self.family.find_path_sets(self.multipliers, excess, quick, np.array([graph]))
         except OutOfEffortError:
             return False
-        if sum(map(len, root._lines)) + sets.value.size > TUNING.most_sides:
+        if len(root.further) + sets.value.size > TUNING.most_sides:
             return False
         if depth == len(root.divided):
             root.divided.append(graph)
-            root._lines.append([])
         sides = [self._bound_side(graph, sets.trace(np.array([path]))) for path in range(sets.value.size)]
         for side in sorted(filter(None, sides), key=lambda each: each.least):
             side.run()
         self.note_covered(math.inf)
         if root is self and self.exhaustion is not None:
-            further = tuple(multiplier for lines in self._lines for multiplier, _ in lines)
-            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=further)
+            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=tuple(self.further))
         return True
 
     def _bound_side(self, graph: int, path: PathBatch) -> _Closing | None:
-        """Bound the plans with a path; None where a multiplier, that of another path or its own, proves none better."""
-        root, budget, lines = self.root, self.lagrangian.budget, self.root._lines[self.depth]
-        value, used = self.given[0] + path.total_value, self.given[1] + path.total_used
-        if any(value + each * (used - budget) + least >= self.value for each, least in lines):
-            return None
+        """Bound the plans with a path of a graph; None where there are none."""
         family = self.family.keep(graph, path)
-        bound = maximise_bound(family, budget, effort=self.effort)
+        bound = maximise_bound(family, self.lagrangian.budget, effort=self.effort)
         if isinstance(bound, BudgetShortfall):
             return None
-        lines.append((bound.multiplier, bound.bound - value - bound.multiplier * (used - budget)))
+        self.root.further.append(bound.multiplier)
         self._offer(bound.under)
-        return _Closing(family, bound, 0.0, self.effort, root, (value, used), self.depth + 1)
+        return _Closing(family, bound, 0.0, self.effort, self.root, self.depth + 1)
 
     def conclude(self, stopped_by: str | None) -> PureSolution:
         """Return what is known now."""
