@@ -21,7 +21,7 @@ _MOST_PAIRS = 1_000_000
 #: Numbers of all that is kept at a time; a certificate that leaves more to list proves nothing.
 _MOST_NUMBERS = 1 << 23
 #: Parts that are looked at apart.
-_MOST_PARTS = 10_000
+_MOST_PARTS = 1_000
 _TOO_MANY = "the allowance leaves more plans than are listed"
 
 

@@ -29,7 +29,7 @@ class Tuning:
     #: listing these may take, and parts of all plans that are made.
     labels_undivided: int = 1_000
     labels_of_sides: float = 0.25
-    most_sides: int = 200
+    most_sides: int = 100
     #: Multiples of a multiplier that is given at which paths are looked for.
     around: tuple[float, ...] = (0.6, 0.8, 1.0, 1.25, 1.6)
 

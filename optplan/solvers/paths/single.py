@@ -327,7 +327,8 @@ class _Closing(GapClosing):
             side.run()
         self.note_covered(math.inf)
         if root is self and self.exhaustion is not None:
-            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=tuple(self.further))
+            further = sorted({float(f"{multiplier:.6g}") for multiplier in self.further})
+            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=tuple(further))
         return True
 
     def _bound_side(self, graph: int, path: PathBatch) -> _Closing | None:

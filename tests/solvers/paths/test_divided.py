@@ -13,19 +13,21 @@ from optplan.contracts import PathCosts
 from optplan.judging.enumeration import least_divided
 from optplan.progress import Event, Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import TUNING
+from optplan.solvers.paths import TUNING, Tuning
 from optplan.solvers.paths.search import Effort
 from optplan.solvers.paths.single import PureSolution, solve_pure
 from optplan.solvers.paths.switching import LinkedGraphs
 
 Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
 TotalLister = Callable[[LinkedGraphs], FloatArray]
+#: Divides as soon as one round has left a gap.
+SOON = replace(TUNING, labels_undivided=0, labels_of_sides=1e9)
 
 
 @pytest.fixture
 def divide_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a graph divided as soon as one round has left a gap."""
-    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", replace(TUNING, labels_undivided=0, labels_of_sides=1e9))
+    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", SOON)
 
 
 def make_choice(name: str, *paths: tuple[float, float]) -> PathCosts:
@@ -81,15 +83,17 @@ def test_brute_force_agrees(training_classes: Maker, list_totals: TotalLister) -
     assert divided > 30
 
 
-@pytest.mark.parametrize(("name", "amount"), [("most_sides", 1), ("labels_of_sides", 0.0), ("many_graphs", 3)])
+@pytest.mark.parametrize(
+    "never", [replace(SOON, most_sides=1), replace(SOON, labels_of_sides=0.0), replace(SOON, many_graphs=3)]
+)
 def test_what_keeps_graphs_undivided_changes_no_answer(
-    name: str, amount: float, monkeypatch: pytest.MonkeyPatch, training_classes: Maker
+    never: Tuning, monkeypatch: pytest.MonkeyPatch, training_classes: Maker
 ) -> None:
     """Too many paths, paths that take too long to list, and many graphs: all plans are enumerated then."""
-    graphs, soon = training_classes(0, (30, 25, 20), 32), replace(TUNING, labels_undivided=0, labels_of_sides=1e9)
-    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", soon)
+    graphs = training_classes(0, (30, 25, 20), 32)
+    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", SOON)
     apart = solved(graphs, 90.0)
-    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", replace(soon, **{name: amount}))
+    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", never)
     together = solved(graphs, 90.0)
     assert apart.exhaustion is not None
     assert together.exhaustion is not None
