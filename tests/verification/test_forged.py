@@ -194,30 +194,24 @@ def test_an_allowance_is_in_proportion_to_the_best_plan_within_it() -> None:
 
 
 def test_a_divided_proof_claims_no_more_than_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4 % above the least budget each path of one class is looked at apart; what claims more by that is refused."""
+    """2 % above the least budget each path of one class is looked at apart; what claims more by that is refused."""
     monkeypatch.setattr("optplan.solvers.paths.single.TUNING", replace(TUNING, labels_undivided=0, labels_of_sides=1e9))
-    instance = read_instance("boa-newtrace", BoaInstance)
+    instance = read_instance("boa-filtertrace", BoaInstance)
     least = sum(least_consumption(instance, np.ones(1)).values())
-    instance = instance.replace(budget=f"{1.04 * least!r}gpu")
+    instance = instance.replace(budget=f"{1.02 * least!r}gpu")
     result = solve(instance)
     *others, proof = result.certificates
     assert isinstance(proof, EnumeratedCertificate)
     assert proof.divided
     assert result.bound == proof.optimum == pytest.approx(result.objective, rel=1e-12)
     assert verify(instance, result).ok
-    worse = solve(instance.replace(budget=f"{1.0399 * least!r}gpu"))
+    worse = solve(instance.replace(budget=f"{1.015 * least!r}gpu"))
     assert worse.objective is not None
     objective = worse.objective
     assert objective > 1.0005 * proof.bound
     more = {"optimum": objective, "bound": objective, "allowance": objective}
-    further = [
-        (),
-        proof.further,
-        ({"budget": 0.0},),
-        ({"budget": 1e300},),
-        ({"budget": 30.0 * proof.multipliers["budget"]},) * 3,
-    ]
-    names = [proof.divided, tuple(instance.classes), tuple(instance.classes)[::-1]]
+    further = [(), proof.further, ({"budget": 0.0},), ({"budget": 1e300},)]
+    names = [proof.divided, tuple(instance.classes)[::-1]]
     for multipliers, divided in product(further, names):
         forged = proof.replace(**more, further=multipliers, divided=divided)
         plan = {"solution": worse.solution, "objective": objective, "bound": objective}
@@ -228,7 +222,7 @@ def test_a_divided_proof_claims_no_more_than_its_parts(monkeypatch: pytest.Monke
     for wrong, words in (
         ({"divided": ("nobody",)}, "classes are divided once each"),
         ({"divided": proof.divided * 2}, "classes are divided once each"),
-        ({"further": ({"budget": float("inf")},)}, "multipliers that leave a bound"),
+        ({"further": ({"budget": 1e308},)}, "multipliers that leave a bound"),
         ({"further": ({"quota": 1.0},)}, "must name exactly"),
     ):
         failures = verify(instance, result.replace(certificates=(*others, proof.replace(**wrong)))).failures

@@ -331,6 +331,8 @@ def _explain_enumeration(certificate: EnumeratedCertificate) -> str:
     )
     return (
         "Every plan without mixtures whose total of time and price lies within "
-        f"{format_small_duration(certificate.allowance)} of the least was looked at. {found}; no other one can be "
+        f"{format_small_duration(certificate.allowance)} of the least was looked at"
+        f"{', or excluded with the paths of ' + join_words(certificate.divided) if certificate.divided else ''}. "
+        f"{found}; no other one can be "
         f"better than {format_duration(certificate.bound)}."
     )
