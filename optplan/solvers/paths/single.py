@@ -318,6 +318,7 @@ class _Closing(GapClosing):
             sets = self.family.find_path_sets(self.multipliers, excess, quick, np.array([graph]))
         except OutOfEffortError:
             return False
+        self.effort.labels += quick.labels
         if len(root.further) + sets.value.size > TUNING.most_sides:
             return False
         if depth == len(root.divided):
