@@ -57,6 +57,10 @@ class EnumeratedCertificate(FrozenModel):
     #: The least objective among those plans that keep the limits; None when none of them keeps the limits.
     optimum: float | None = None
     bound: float  #: What follows: the lesser of ``optimum`` and dual bound + allowance, in objective units.
+    #: Graphs (classes) whose paths are to be listed first, in this order, and more multipliers: each sum of such paths
+    #: leaves few paths of the other graphs at one of them.
+    divided: tuple[str, ...] = ()
+    further: Annotated[tuple[ByName[Annotated[float, Field(ge=0)]], ...], Field(max_length=1000)] = ()
 
 
 class TreeCertificate(FrozenModel):

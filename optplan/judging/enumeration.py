@@ -20,6 +20,8 @@ from optplan.schema import FloatArray
 _MOST_PAIRS = 1_000_000
 #: Numbers of all that is kept at a time; a certificate that leaves more to list proves nothing.
 _MOST_NUMBERS = 1 << 23
+#: Parts that are looked at apart.
+_MOST_PARTS = 1_000
 _TOO_MANY = "the allowance leaves more plans than are listed"
 
 
@@ -72,6 +74,40 @@ def least_within(
         if not len(points):
             return float("inf")
     return float(points[:, 0].min())
+
+
+def least_divided(
+    graphs: list[PathCosts],
+    first: list[int],
+    prices: FloatArray,
+    ceilings: FloatArray,
+    most: FloatArray,
+    stopwatch: Stopwatch,
+) -> float:
+    """Return the least value of paths with totals of at most ``most`` and below ceilings (M,) at prices (M, 1 + L).
+
+    Each path of the first graphs is looked at apart: so little of the ceilings is left to the others, beside what they
+    take at least, that at one of the prices few of their paths have to be listed.
+    """
+    every, ceilings = np.concatenate([prices, np.eye(prices.shape[1])[1:]]), np.append(ceilings, most)
+    least = np.array([[least_path(graph, each) for graph in graphs] for each in every])
+    order = first + [graph for graph in range(len(graphs)) if graph not in first]
+    parts = iter(range(_MOST_PARTS))
+
+    def look(depth: int, taken: FloatArray) -> float:
+        rooms = ceilings - every @ taken - least[:, order[depth:]].sum(axis=1)
+        if not (rooms >= 0.0).all():
+            return float("inf")
+        if next(parts, None) is None:
+            raise UnlistedError(_TOO_MANY)
+        row = int(rooms[: len(prices)].argmin())
+        if depth == len(first):
+            others = [graphs[graph] for graph in order[depth:]]
+            return float(taken[0]) + least_within(others, prices[row], rooms[row], most - taken[1:], stopwatch)
+        paths = _suffixes_within(graphs[order[depth]], prices[row], rooms[row], stopwatch)
+        return min((look(depth + 1, taken + path) for path in paths), default=float("inf"))
+
+    return look(0, np.zeros(prices.shape[1]))
 
 
 def _require_room(kept: Iterable[FloatArray]) -> None:

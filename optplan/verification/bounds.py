@@ -19,7 +19,7 @@ from optplan.contracts import (
 from optplan.contracts.judgement import JUDGE_ROUNDING, UnlistedError
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import CERTIFIED
-from optplan.judging.enumeration import least_within
+from optplan.judging.enumeration import least_divided, least_within
 from optplan.verification.findings import ROUNDING, TOLERANCE, UNCHECKED, Findings
 
 #: How far a general engine's bound may lie above the objective: engines stop at tolerances of about this.
@@ -112,7 +112,7 @@ class BoundJudge:
         needed = allowance if certificate.optimum is None else min(allowance, max(0.0, certificate.optimum - dual))
         best = math.inf
         if needed <= _MOST_ALLOWANCE * max(scale, abs(certificate.optimum or 0.0)):
-            best = self._least_within(certificate.multipliers, needed + tolerance)
+            best = self._least_within(certificate, dual + needed + tolerance, needed + tolerance, index)
         if not allowance <= _MOST_ALLOWANCE * (scale if best == math.inf else max(scale, abs(best))):
             found.fail("certificate", index, "an allowance out of all proportion to the bound proves nothing")
             return dual
@@ -127,16 +127,27 @@ class BoundJudge:
             found.fail("certificate", f"{index} optimum", message)
         return min(best, reached)
 
-    def _least_within(self, multipliers: dict[str, float], allowance: float) -> float:
-        """Return the least objective of plans that keep the limits and lie within the allowance of the dual bound."""
-        found = self.found
+    def _least_within(self, certificate: EnumeratedCertificate, below: float, allowance: float, index: str) -> float:
+        """Return the least objective of plans that keep the limits and lie within the allowance of the dual bound.
+
+        Where the certificate divides, of those that are ``below`` dual bound + allowance.
+        """
+        found, multipliers = self.found, certificate.multipliers
         if found.formulation.declares("least_within"):
             judged = found.formulation.least_within
             return float(judged(found.instance, multipliers, allowance, found.stopwatch))
         graphs = found.formulation.path_costs(found.instance)
-        prices = np.array([1.0, *(multipliers[limit] for limit in found.limits)])
         most = np.array(list(found.limits.values())) * (1 + TOLERANCE - ROUNDING)
-        return least_within(graphs, prices, allowance, most, found.stopwatch)
+        further = [each for each in certificate.further if found.names_all_limits("certificate", index, each)]
+        prices = np.array([[1.0, *(each[limit] for limit in found.limits)] for each in (multipliers, *further)])
+        if not certificate.divided:
+            return least_within(graphs, prices[0], allowance, most, found.stopwatch)
+        first = [number for name in certificate.divided for number, graph in enumerate(graphs) if graph.name == name]
+        ceilings = (below + prices[:, 1:] @ most) * (1 + TOLERANCE)
+        if len(set(first)) < len(certificate.divided) or not np.isfinite(ceilings).all():
+            found.fail("certificate", index, "classes are divided once each, at multipliers that leave a bound")
+            return -math.inf
+        return least_divided(graphs, first, prices, ceilings, most, found.stopwatch)
 
     def check_bound(self) -> None:
         """Compare the stated bound with its certificates and the objective, or name it as taken on trust."""

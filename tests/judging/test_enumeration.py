@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import PathCosts
+from optplan.contracts.judgement import UnlistedError
 from optplan.judging import enumeration
-from optplan.judging.enumeration import least_path, least_within
+from optplan.judging.enumeration import least_divided, least_path, least_within
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 
@@ -74,6 +76,48 @@ def test_least_within_agrees_with_all_combinations(
         if float(weights @ [value, *use]) <= least + allowance and (use <= limits).all():
             best = min(best, value)
     assert least_within(drawn, weights, allowance, limits) == best
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(
+    drawn=families(),
+    prices=st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=2, max_size=2), min_size=1, max_size=3),
+    below=st.integers(0, 20).map(lambda n: n + 0.25),
+    amounts=st.lists(st.integers(0, 20), min_size=2, max_size=2),
+    first=st.permutations([0, 1, 2]),
+    depth=st.integers(0, 3),
+)
+def test_whatever_is_divided_the_least_is_that_of_all_combinations(
+    drawn: list[PathCosts],
+    prices: list[list[float]],
+    below: float,
+    amounts: list[int],
+    first: list[int],
+    depth: int,
+) -> None:
+    """What keeps the limits and is below a value lies below its ceiling at all prices, so nothing of it is lost."""
+    limits = np.array(amounts[: len(drawn[0].limits)], dtype=float)
+    weights = np.array([[1.0, *each[: limits.size]] for each in prices])
+    best = float("inf")
+    for combination in itertools.product(*(paths_through(graph) for graph in drawn)):
+        value, use = sum(v for v, _ in combination), np.sum([u for _, u in combination], axis=0)
+        if (use <= limits).all():
+            best = min(best, value)
+    divided = [graph for graph in first if graph < len(drawn)][:depth]
+    found = least_divided(drawn, divided, weights, below + weights[:, 1:] @ limits, limits, Stopwatch())
+    assert found == best if best <= below else found >= best
+
+
+def test_more_parts_than_are_looked_at_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4 x 4 x 4 choices all are left by ceilings that are high enough: 1 + 4 + 16 + 64 parts."""
+    graphs = [make_choice(f"c{n}", np.arange(4.0), 3.0 - np.arange(4.0)) for n in range(3)]
+    asked = (graphs, [0, 1, 2], np.eye(2)[:1], np.array([99.0]), np.array([99.0]), Stopwatch())
+    monkeypatch.setattr(enumeration, "_MOST_PARTS", 85)
+    assert least_divided(*asked) == 0.0
+    monkeypatch.setattr(enumeration, "_MOST_PARTS", 84)
+    with pytest.raises(UnlistedError, match="more plans than are listed"):
+        least_divided(*asked)
 
 
 def test_least_within_takes_a_choice_exactly_at_the_budget() -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, Result, Solution, Status
 from optplan.formulations import formulation_of
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.judge.duality import least_consumption
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.instances.files import read_instance
 from optplan.instances.library import build_named
+from optplan.solvers.paths import TUNING
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -184,3 +191,39 @@ def test_an_allowance_is_in_proportion_to_the_best_plan_within_it() -> None:
         certificate = enumerated.replace(optimum=optimum, bound=bound, allowance=max(bound, enumerated.allowance))
         forged = result.replace(certificates=[*others, certificate], bound=bound)
         assert "certificate" in {check.family for check in verify(instance, forged).failures}
+
+
+def test_a_divided_proof_claims_no_more_than_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 % above the least budget each path of one class is looked at apart; what claims more by that is refused."""
+    monkeypatch.setattr("optplan.solvers.paths.single.TUNING", replace(TUNING, labels_undivided=0, labels_of_sides=1e9))
+    instance = read_instance("boa-filtertrace", BoaInstance)
+    least = sum(least_consumption(instance, np.ones(1)).values())
+    instance = instance.replace(budget=f"{1.02 * least!r}gpu")
+    result = solve(instance)
+    *others, proof = result.certificates
+    assert isinstance(proof, EnumeratedCertificate)
+    assert proof.divided
+    assert result.bound == proof.optimum == pytest.approx(result.objective, rel=1e-12)
+    assert verify(instance, result).ok
+    worse = solve(instance.replace(budget=f"{1.015 * least!r}gpu"))
+    assert worse.objective is not None
+    objective = worse.objective
+    assert objective > 1.0005 * proof.bound
+    more = {"optimum": objective, "bound": objective, "allowance": objective}
+    further = [(), proof.further, ({"budget": 0.0},), ({"budget": 1e300},)]
+    names = [proof.divided, tuple(instance.classes)[::-1]]
+    for multipliers, divided in product(further, names):
+        forged = proof.replace(**more, further=multipliers, divided=divided)
+        plan = {"solution": worse.solution, "objective": objective, "bound": objective}
+        claimed = result.replace(**plan, certificates=(*others, forged))
+        assert "certificate" in {check.family for check in verify(instance, claimed).failures}
+        # What is true stays proven, however little the multipliers help.
+        assert verify(instance, result.replace(certificates=(*others, proof.replace(further=multipliers)))).ok
+    for wrong, words in (
+        ({"divided": ("nobody",)}, "classes are divided once each"),
+        ({"divided": proof.divided * 2}, "classes are divided once each"),
+        ({"further": ({"budget": 1e308},)}, "multipliers that leave a bound"),
+        ({"further": ({"quota": 1.0},)}, "must name exactly"),
+    ):
+        failures = verify(instance, result.replace(certificates=(*others, proof.replace(**wrong)))).failures
+        assert any(words in check.message for check in failures)

@@ -329,8 +329,10 @@ def _explain_enumeration(certificate: EnumeratedCertificate) -> str:
         if certificate.optimum is None
         else f"The best of them that keeps to the budget has {format_duration(certificate.optimum)}"
     )
+    shared = join_words(certificate.divided)
+    apart = f", or excluded with others that share its widths of {shared}" if shared else ""
     return (
         "Every plan without mixtures whose total of time and price lies within "
-        f"{format_small_duration(certificate.allowance)} of the least was looked at. {found}; no other one can be "
-        f"better than {format_duration(certificate.bound)}."
+        f"{format_small_duration(certificate.allowance)} of the least was looked at{apart}. "
+        f"{found}; no other one can be better than {format_duration(certificate.bound)}."
     )

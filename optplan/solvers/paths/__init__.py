@@ -21,13 +21,15 @@ class Tuning:
     first_of_gap: float = 1.0 / 16.0
     first_of_wanted: float = 1.0 / 8.0
     growth: float = 4.0
-    #: How much greater the first may be where the optimum is supposed further off: two rounds are saved at most, as one
-    #: that is too great takes long.
-    most_ahead: float = 16.0
     #: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
     #: at first among so many, and where that does not close the gap among more.
     many_graphs: int = 24
     some_totals: tuple[int, ...] = (512, 2048)
+    #: Labels of an enumeration, for each graph, after which the paths of one graph are looked at apart, how much less
+    #: listing these may take, and parts of all plans that are made.
+    labels_undivided: int = 1_000
+    labels_of_sides: float = 0.25
+    most_sides: int = 100
     #: Multiples of a multiplier that is given at which paths are looked for.
     around: tuple[float, ...] = (0.6, 0.8, 1.0, 1.25, 1.6)
 

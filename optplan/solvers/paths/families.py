@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,11 +138,17 @@ class PathFamily(GraphFamily, Protocol):
 class ListedFamily(GraphFamily, Protocol):
     """Graphs whose paths can be listed within an allowance, too."""
 
-    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+    def find_path_sets(
+        self, multipliers: FloatArray, allowance: float, effort: Effort, members: IntArray | None = None
+    ) -> PathSets:
         """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.
 
-        ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value.
+        ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value. Of
+        ``members`` (P,) only where they are given.
         """
+
+    def keep(self, graph: int, path: PathBatch) -> Self:
+        """Return the family with one path of a graph only."""
 
 
 def find_least_consumption(family: GraphFamily) -> PathBatch:

@@ -83,6 +83,10 @@ class Exhaustion:
     allowance: float
     #: The least value among them; None when none of them keeps the limits.
     optimum: float | None
+    #: Graphs each of whose paths were looked at apart, one graph within the other, with one limit; and multipliers of
+    #: what was left.
+    divided: tuple[int, ...] = ()
+    further: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

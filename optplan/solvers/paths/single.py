@@ -13,7 +13,7 @@ The gap above it is closed by merging the paths within the allowance to the best
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.choices import MergeTarget, merge_path_sets
 from optplan.solvers.paths.families import (
     GraphFamily,
-    IntArray,
     ListedFamily,
     Mixture,
     PathBatch,
@@ -210,30 +209,20 @@ class PureSolution(Finding):
         return self.paths.total_value
 
 
-@dataclass(frozen=True)
-class Near:
-    """Where the search of a problem that differs little has ended."""
-
-    #: That attained the bound.
-    multiplier: float
-    #: Within which the optimum lay, as a fraction of the value; 0 where nothing had to be enumerated.
-    allowance: float = 0.0
-
-
 def solve_pure(
-    family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: Near | None = None
+    family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: float | None = None
 ) -> PureSolution | BudgetShortfall:
     """Return the best choice of one path per graph, to a gap, or the proof that none keeps the budget."""
-    # ``near`` is where to begin: it saves time, and the value found is the same within the gap.
+    # ``near`` is a multiplier to begin at: it saves time, and the value found is the same within the gap.
     spent = effort if effort is not None else Effort(Stopwatch())
-    lagrangian = maximise_bound(family, budget, effort=spent, near=None if near is None else near.multiplier)
+    lagrangian = maximise_bound(family, budget, effort=spent, near=near)
     if isinstance(lagrangian, BudgetShortfall):
         return lagrangian
     search = _Closing(family, lagrangian, gap, spent)
     spent.passes += lagrangian.passes
     stopped_by = None
     try:
-        search.run(0.0 if near is None else near.allowance)
+        search.run()
     except OutOfEffortError as stop:
         stopped_by = stop.limit
     return search.conclude(stopped_by)
@@ -242,29 +231,46 @@ def solve_pure(
 class _Closing(GapClosing):
     """The state of closing one gap under one limit."""
 
-    def __init__(self, family: ListedFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
+    def __init__(
+        self,
+        family: ListedFamily,
+        lagrangian: LagrangianBound,
+        gap: float,
+        effort: Effort,
+        root: _Closing | None = None,
+        depth: int = 0,
+    ) -> None:
         linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
         rounding = ROUNDING * (lagrangian.under.total_value + 2.0 * linked)
         super().__init__(lagrangian.bound, np.array([lagrangian.multiplier]), rounding, gap, effort)
         self.family = family
         self.lagrangian = lagrangian
         self.incumbent = lagrangian.under
+        # Of a part of all plans: of how many graphs the path is given, and the search for all plans. Of that: the
+        # graphs whose paths are given, one more in each part of a part, and the multipliers of the parts.
+        self.depth, self.root = depth, root or self
+        self.divided: list[int] = []
+        self.further: list[float] = []
+        self._last_labels = 0
 
     @property
     def value(self) -> float:
-        """The incumbent's value."""
-        return self.incumbent.total_value
+        """The value of the best of all plans found."""
+        return self.root.incumbent.total_value
 
-    def run(self, supposed: float) -> None:
-        """Enumerate within growing allowances, at first a supposed one, until the gap is closed or a limit is met."""
+    def run(self) -> None:
+        """Enumerate within growing allowances until the gap is closed or a limit is met."""
         self.report("bound")
         first = (self.value - self.least) * TUNING.first_of_gap / self.family.num_graphs
-        first = max(first, min(supposed * self.value, TUNING.most_ahead * first))
         self.grow(max(first, self.gap * self.value * TUNING.first_of_wanted), TUNING.growth)
 
     def enumerate_within(self, allowance: float) -> bool:
         """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
+        if self._last_labels > TUNING.labels_undivided * self.family.num_graphs and self._divide():
+            return True
+        before = self.effort.labels
         paths = self.family.find_path_sets(self.multipliers, allowance, self.effort)
+        self._last_labels = self.effort.labels - before
         if np.count_nonzero(np.diff(paths.starts) > 1) >= TUNING.many_graphs:
             for most_kept in TUNING.some_totals:
                 self._merge(paths, allowance, most_kept)
@@ -275,6 +281,10 @@ class _Closing(GapClosing):
         self._merge(paths, allowance)
         self.note_covered(allowance)
         return True
+
+    def report(self, stage: str) -> None:
+        """Tell the listener where the search for all plans is."""
+        super(_Closing, self.root).report(stage)
 
     def _merge(self, paths: PathSets, allowance: float, most_kept: int | None = None) -> None:
         """Take the best choice within an allowance; of some choices only, where not all totals are kept."""
@@ -288,18 +298,49 @@ class _Closing(GapClosing):
         )
         best = merge_path_sets(paths, target, self.effort)
         if best is not None:
-            self._offer(paths, best)
+            self._offer(paths.trace(best))
 
-    def _offer(self, paths: PathSets, choice: IntArray) -> None:
-        """Take a choice as the incumbent when it keeps the budget and is better."""
-        value = math.fsum(paths.value[choice].tolist())
-        if value >= self.value:
-            return
-        if not is_within(math.fsum(paths.used[choice].tolist()), self.lagrangian.budget):
-            return
-        plan = paths.trace(choice)
-        if is_within(plan.total_used, self.lagrangian.budget):
-            self.incumbent = plan
+    def _offer(self, plan: PathBatch) -> None:
+        """Take a plan as the incumbent when it keeps the budget and is better."""
+        if plan.total_value < self.value and is_within(plan.total_used, self.lagrangian.budget):
+            self.root.incumbent = plan
+
+    def _divide(self) -> bool:
+        """Close the gap for each path apart of the graph that is furthest between the two sides of the budget."""
+        # Where few graphs share a budget, most of the gap is what mixed plans gain by splitting that one.
+        over, root, depth = self.lagrangian.over, self.root, self.depth
+        if over is None or not depth + 1 < over.used.size < TUNING.many_graphs or root.gap > TUNING.usual_gap:
+            return False
+        furthest = int(np.argmax(np.abs(over.used - self.lagrangian.under.used)))
+        graph, excess = [*root.divided, furthest][depth], self.value - self.least + self.rounding
+        quick = Effort(self.effort.stopwatch, max_labels=int(TUNING.labels_of_sides * self._last_labels))
+        try:
+            sets = self.family.find_path_sets(self.multipliers, excess, quick, np.array([graph]))
+        except OutOfEffortError:
+            return False
+        self.effort.labels += quick.labels
+        if len(root.further) + sets.value.size > TUNING.most_sides:
+            return False
+        if depth == len(root.divided):
+            root.divided.append(graph)
+        sides = [self._bound_side(graph, sets.trace(np.array([path]))) for path in range(sets.value.size)]
+        for side in sorted(filter(None, sides), key=lambda each: each.least):
+            side.run()
+        self.note_covered(math.inf)
+        if root is self and self.exhaustion is not None:
+            further = sorted({float(f"{multiplier:.6g}") for multiplier in self.further})
+            self.exhaustion = replace(self.exhaustion, divided=tuple(self.divided), further=tuple(further))
+        return True
+
+    def _bound_side(self, graph: int, path: PathBatch) -> _Closing | None:
+        """Bound the plans with a path of a graph; None where there are none."""
+        family = self.family.keep(graph, path)
+        bound = maximise_bound(family, self.lagrangian.budget, effort=self.effort)
+        if isinstance(bound, BudgetShortfall):
+            return None
+        self.root.further.append(bound.multiplier)
+        self._offer(bound.under)
+        return _Closing(family, bound, 0.0, self.effort, self.root, self.depth + 1)
 
     def conclude(self, stopped_by: str | None) -> PureSolution:
         """Return what is known now."""

@@ -13,7 +13,7 @@ the same number of them, so that the best node of each group is the minimum alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -171,15 +171,18 @@ class LinkedGraphs:
         self.costs.find_best_nodes(positions, weights, value_weight, nodes)
         return self._add_up(positions, nodes)
 
-    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
-        """Return every graph's undominated paths within the allowance of its least reduced cost.
+    def find_path_sets(
+        self, multipliers: FloatArray, allowance: float, effort: Effort, members: IntArray | None = None
+    ) -> PathSets:
+        """Return every graph's undominated paths within the allowance of its least reduced cost, or those of some.
 
         The allowance is in units of value; every graph has one path at least.
         """
         effort.charge_pass()
+        graphs = np.arange(self.num_graphs) if members is None else members
         weights = np.ascontiguousarray(multipliers)
         search = PathSearch(
-            self.costs, self.position_of, weights, self._find_completion_bounds(weights), allowance, ROUNDING
+            self.costs, self.position_of[graphs], weights, self._find_completion_bounds(weights), allowance, ROUNDING
         )
         done, kept = False, 0
         while not done:
@@ -190,12 +193,20 @@ class LinkedGraphs:
         label = np.asarray(search.ends_label)[: search.num_ends]
 
         def trace(chosen: IntArray) -> PathBatch:
-            nodes: NodeArray = np.zeros((self.num_graphs, self.num_layers), dtype=np.int32)
-            for graph, end in enumerate(label[chosen].tolist()):
-                search.trace(end, graph, nodes[graph])
-            return self.follow(np.arange(self.num_graphs), nodes)
+            nodes: NodeArray = np.zeros((graphs.size, self.num_layers), dtype=np.int32)
+            for place, end in enumerate(label[chosen].tolist()):
+                search.trace(end, place, nodes[place])
+            return self.follow(graphs, nodes)
 
         return PathSets(np.array(search.ends_of), found[:, 1].copy(), found[:, 2:].copy(), trace)
+
+    def keep(self, graph: int, path: PathBatch) -> Self:
+        """Return the graphs with one path of a graph only."""
+        position, layers = self.position_of[graph], np.arange(self.lengths[self.position_of[graph]])
+        rows, closed = self.starts[layers] + position, self.closed.copy()
+        closed[rows] = True
+        closed[rows, self.places(graph, path.payload[0, layers])] = False
+        return replace(self, closed=closed)
 
     def _find_completion_bounds(self, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the least costs to the end (N, K) and (N, F); kept, as allowances grow at the same multipliers."""

@@ -238,6 +238,9 @@ def test_enumerated_proof_is_explained(instance: BoaInstance, solution: BoaSolut
     assert say_how_good(instance, proven) in text
     assert "whose total of time and price lies within 1 min 05 s of the least was looked at." in text
     assert "The best of them that keeps to the budget has 1 h 06 min; no other one can be better" in text
+    apart = proven.replace(certificates=(certificate.replace(divided=("long", "short")),))
+    said = "of the least was looked at, or excluded with others that share its widths of long and short. The best"
+    assert said in Page(build_report(instance, apart)).text
 
 
 def test_well_formed_and_accessible(page: Page) -> None:

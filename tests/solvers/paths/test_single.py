@@ -314,9 +314,12 @@ class ListedPaths:
         ]
         return self._batch(asked, np.array(best))
 
-    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+    def find_path_sets(
+        self, multipliers: FloatArray, allowance: float, effort: Effort, members: IntArray | None = None
+    ) -> PathSets:
         """Keep all paths in order of consumption; the algorithms may be given more than they need."""
         effort.charge_pass()
+        assert members is None
         orders = [np.lexsort((points[:, 1], points[:, 0])) for points in self.points]
         orders = [
             order[points[order, 1] < np.minimum.accumulate(np.append(np.inf, points[order, 1]))[:-1]]
@@ -333,6 +336,12 @@ class ListedPaths:
         assert allowance > 0
         assert multipliers.shape == (1,)
         return PathSets(starts, joined[:, 1], joined[:, :1], trace)
+
+    def keep(self, graph: int, path: PathBatch) -> ListedPaths:
+        """Leave one path of a graph."""
+        points = list(self.points)
+        points[graph] = points[graph][path.payload[0]]
+        return ListedPaths(points)
 
     def _batch(self, graphs: IntArray, paths: IntArray) -> PathBatch:
         """Return the paths with their sums."""

@@ -84,6 +84,8 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
                 allowance=found.exhaustion.allowance,
                 optimum=found.exhaustion.optimum,
                 bound=found.bound,
+                divided=tuple(list(instance.classes)[graph] for graph in found.exhaustion.divided),
+                further=tuple({BUDGET: multiplier} for multiplier in found.exhaustion.further),
             )
         )
     return Answer(
@@ -99,18 +101,11 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     )
 
 
-def find_near(request: SolveRequest) -> single.Near | None:
-    """Return where the search for the result ended that the request names; None where it names none that says it."""
-    near = request.near
-    if near is None or not near.objective:
-        return None
-    multiplier = allowance = 0.0
-    for certificate in near.certificates:
-        if isinstance(certificate, LagrangianCertificate):
-            multiplier = certificate.multipliers.get(BUDGET, 0.0)
-        elif isinstance(certificate, EnumeratedCertificate):
-            allowance = certificate.allowance / near.objective
-    return single.Near(multiplier, allowance) if multiplier > 0.0 else None
+def find_near(request: SolveRequest) -> float | None:
+    """Return the multiplier of the result that the request names; None where it names none that has one."""
+    near = () if request.near is None or not request.near.objective else request.near.certificates
+    found = [each.multipliers.get(BUDGET, 0.0) for each in near if isinstance(each, LagrangianCertificate)]
+    return found[-1] if found and found[-1] > 0.0 else None
 
 
 def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -213,10 +208,7 @@ def _merge_layers(costs: PathCosts) -> PathCosts:
 def _solve_mixed(
     instance: BoaInstance, request: SolveRequest, graphs: switching.LinkedGraphs, budget: float
 ) -> Answer[BoaSolution]:
-    near = find_near(request)
-    bound = single.maximise_bound(
-        graphs, budget, effort=Effort(request.stopwatch), near=None if near is None else near.multiplier
-    )
+    bound = single.maximise_bound(graphs, budget, effort=Effort(request.stopwatch), near=find_near(request))
     if isinstance(bound, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
     plan, certificate = single.mix_paths(bound), certify_bound(instance, bound.bound, bound.multiplier)
