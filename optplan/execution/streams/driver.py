@@ -211,11 +211,19 @@ class StreamDriver(Loop[StreamState]):
             emit(told.OperationWanted(now_s, *what, attempt, dict(target)))
 
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
-        """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""
-        table, gpus = self._state.table, sum(target.values())
-        if table.held_at(job.job_class, job.iterations, job.row).gpus != gpus:
-            return job.epochs  # it runs on something else than it wants: it is stopped when that is there
-        return min(job.epochs, table.keeps_until(job.job_class, job.iterations, job.row))
+        """Return up to which epoch a job goes on in one piece: until it holds less, which is surely there then.
+
+        Other GPUs may not be: it goes on with what it has, and is stopped once they are all there and ready. To end by
+        itself before would be a pause for nothing, as nodes are asked for only when the epoch is over.
+        """
+        table, (gpus, epoch) = self._state.table, (sum(target.values()), job.iterations)
+        now = table.held_at(job.job_class, epoch, job.row)
+        change = table.keeps_until(job.job_class, epoch, job.row)
+        if now.gpus != gpus or change >= job.epochs:
+            return job.epochs
+        following = table.held_at(job.job_class, change, job.row)
+        shrinks = following.gpus < gpus and following.gpu_type == now.gpu_type
+        return change if shrinks else job.epochs
 
     def _size(self, decision: Decision, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""
