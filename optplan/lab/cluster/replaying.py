@@ -32,9 +32,10 @@ from optplan.lab.cluster.jobs import (
 )
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Bins, Outcome, Usage
+from optplan.lab.cluster.placing import Renter
 from optplan.lab.cluster.world import Interference, NodeLosses, World
 
-#: The event that is nobody's: the policy's next round. Those below it are interruptions.
+#: The event that is nobody's: the policy's next round. Those below it are interruptions, others nodes that are ready.
 _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
@@ -93,6 +94,10 @@ class _Cluster:
         self._stays = array("d")  # rows of job, waits since, holds since, until and GPUs: there may be many
         self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
+        self._renter = Renter(nodes) if nodes.have_to_start else None
+        # By node that starts: since when, and the ticket of its end; and what those took that have started.
+        self._starting: dict[int, tuple[float, int]] = {}
+        self._started_s: list[float] = []
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
         self._least_gpu_s: dict[Application, Course] = {}
@@ -143,8 +148,8 @@ class _Cluster:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether something is to happen to jobs, or a round is to come."""
-        return len(self._clock) > self._interruptions.num_events
+        """Whether something is to happen to jobs, or a round is to come; nodes start for those who wait."""
+        return len(self._clock) > self._interruptions.num_events + (0 if self._active else len(self._starting))
 
     def _apply(self, jobs: Sequence[Job], others: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
@@ -155,6 +160,8 @@ class _Cluster:
         for event in others:
             if event == _ROUND:
                 self._round = None
+            elif event >= 0:
+                self._see_start(event)
             else:
                 self._interrupt(event)
 
@@ -198,7 +205,12 @@ class _Cluster:
             self._adapt_batches()
         if interval_s is None or rounds:
             leaving = self._resize()
-            self._share(self._policy.allocate(self._see(leaving)))
+            wishes = self._policy.allocate(self._see(leaving))
+            self._started_s = []
+            if self._renter is not None:
+                wishes, more, leaving = self._renter.serve(wishes, self._changed, self._clock.now)
+                self._rent(more)
+            self._share(wishes)
             self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
         if interval_s is None or self._round is not None or not self._active:
@@ -219,7 +231,8 @@ class _Cluster:
         if leaving:
             staying = [node for node in staying if node not in leaving]
         starting = nodes.list_starting(self._clock.now)
-        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting)
+        size, started_s = nodes.gpus_per_node, tuple(self._started_s)
+        return Sight(self._clock.now, self._active, changed, gpus, free, staying, size, starting, started_s)
 
     def _resize(self) -> tuple[int, ...]:
         """Rent more nodes where the policy wants them; return those that it is to give up."""
@@ -228,6 +241,17 @@ class _Cluster:
         more = self._sizing.choose_nodes(self._see()) - self._nodes.rented
         self._nodes.rent(max(more, 0), self._clock.now)
         return self._nodes.emptiest(max(-more, 0))
+
+    def _rent(self, count: int) -> None:
+        """Rent nodes that nobody holds before they are ready: then it is decided anew."""
+        for node, ready_s in self._nodes.rent(count, self._clock.now).items():
+            self._starting[node] = self._clock.now, self._clock.schedule(ready_s, node)
+
+    def _see_start(self, node: int) -> None:
+        """Note how long a node took to start, or started until it was lost."""
+        since_s, ticket = self._starting.pop(node)
+        self._clock.cancel(ticket)
+        self._started_s.append(self._clock.now - since_s)
 
     def _share(self, wishes: Mapping[Job, Wish]) -> None:
         """Do what the policy says: those that shrink first, and nobody takes a place before its holder has left it."""
@@ -372,16 +396,23 @@ class _Cluster:
                     self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
             self._nodes.lose(node, self._clock.now)
+            if node in self._starting:
+                self._see_start(node)
 
     def _complete(self, job: Job) -> None:
         self._release(job)
         job.completed_s = self._clock.now
-        self._active.pop(job, None)
+        self._leave(job)
 
     def _drop(self, job: Job, problem: str) -> None:
         self._release(job)
         job.problem = problem
+        self._leave(job)
+
+    def _leave(self, job: Job) -> None:
+        """Forget a job that is over; who places others is told."""
         self._active.pop(job, None)
+        self._changed[job] = None
 
     def _note(self, *, last: bool = False) -> None:
         self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)
