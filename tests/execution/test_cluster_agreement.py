@@ -31,6 +31,7 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight, TabledApplication
+from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.boa import Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.replaying import replay
@@ -120,10 +121,11 @@ def test_stages_of_a_search(
     assert outcome.node_gpu_hours / 2 * price == pytest.approx(ran.cost_usd)
 
 
-#: Seconds of two epochs of class a and three of b on one GPU, what they gain on 2 and 4, and pauses.
+#: Seconds of two epochs of class a and three of b on one GPU, what they gain on 2 to 4, and weights. Epochs that begin
+#: at one time are to end at others: who comes first of two that are there at once but for rounding is chance.
 EPOCHS_S = {"a": (100.0, 60.0), "b": (31.0, 7.0, 250.0)}
 WEIGHTS = {"a": 1.0, "b": 5.0}
-SPEEDUP = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.8, 2.9]}
+SPEEDUP = {"form": "table", "gpus": [1, 2, 3, 4], "speedup": [1.0, 1.8317, 2.4142, 2.9173]}
 
 
 def _state(rescale_s: float) -> BoaInstance:
@@ -187,9 +189,10 @@ def _stream(
     plan: BoaPlan,
     truth: BoaInstance,
     arrivals: list[tuple[str, float]],
+    hours: list[Any] | None = None,
     **options: Any,  # noqa: ANN401 - as run_stream takes them
 ) -> dict[str, tuple[float, float]]:
-    """Return of each job when it was completed, and the GPU-seconds that it held."""
+    """Return of each job when it was completed, and the GPU-seconds that it held; note GPU-hours of jobs and nodes."""
     told: list[Any] = []
     jobs = [
         StreamJob(name=f"j{number:02d}", job_class=name, at_s=at, epochs=len(EPOCHS_S[name]))
@@ -197,6 +200,8 @@ def _stream(
     ]
     outcome = run_stream(plan, jobs, truth=truth, gpus_per_node={"gpu": 4}, listener=told.append, **options)
     assert outcome.code == 0
+    if hours is not None:
+        hours.append((outcome.gpu_hours, outcome.node_gpu_hours))
     wanted = {one.operation: one for one in told if isinstance(one, OperationWanted)}
     ended_s, gpu_s = dict[str, float](), defaultdict[str, float](float)
     for one in told:
@@ -211,9 +216,19 @@ def _simulate(
     instance: BoaInstance, arrivals: list[tuple[str, float]], policy: SchedulingPolicy, nodes: int | None
 ) -> dict[str, tuple[float, float]]:
     """Return the same of the same jobs, simulated."""
+    return _tell(_replay(instance, arrivals, policy, nodes))
+
+
+def _replay(
+    instance: BoaInstance, arrivals: list[tuple[str, float]], policy: SchedulingPolicy, nodes: int | None = None
+) -> Outcome:
     truths = {name: tabulate_class(instance, name, "gpu") for name in instance.classes}
     jobs = [Job(f"j{number:02d}", name, at, truths[name]) for number, (name, at) in enumerate(arrivals)]
-    outcome = replay(jobs, policy, gpus_per_node=4, nodes=nodes, world=World(loses_epoch=True))
+    start_s, world = instance.gpu_types["gpu"].start_s or 0.0, World(loses_epoch=True)
+    return replay(jobs, policy, gpus_per_node=4, nodes=nodes, start_s=start_s, world=world)
+
+
+def _tell(outcome: Outcome) -> dict[str, tuple[float, float]]:
     return {job.name: (job.completed_s or math.nan, job.gpu_s) for job in outcome.jobs}
 
 
@@ -279,22 +294,34 @@ def test_a_class_that_the_plan_does_not_have_within_a_quota(
 
 
 @settings(max_examples=30)
-@given(held=changing, jobs=arrivals)
-def test_rented_nodes_are_paid_as_long(held: dict[str, list[int]], jobs: list[tuple[str, float]]) -> None:
-    """Whole nodes are rented and given back at the same times, so that as many GPU-hours of nodes are paid."""
-    instance, plan = _plan(held, 0.0)
-    streamed = run_stream(
-        plan,
-        [StreamJob(name=f"j{number:02d}", job_class=name, at_s=at) for number, (name, at) in enumerate(jobs)],
-        truth=instance,
-        gpus_per_node={"gpu": 4},
-    )
-    truths = {name: tabulate_class(instance, name, "gpu") for name in instance.classes}
-    simulated = replay(
-        [Job(f"j{number:02d}", name, at, truths[name]) for number, (name, at) in enumerate(jobs)],
-        follow_plan(plan),
-        gpus_per_node=4,
-        world=World(loses_epoch=True),
-    )
-    assert streamed.node_gpu_hours == pytest.approx(simulated.node_gpu_hours, rel=1e-9)
-    assert streamed.gpu_hours == pytest.approx(simulated.gpu_hours, rel=1e-9)
+@given(width=widths, jobs=arrivals)
+def test_rented_nodes_are_paid_as_long(width: int, jobs: list[tuple[str, float]]) -> None:
+    """Whole nodes are rented and given back at the same times, so that as many GPU-hours of nodes are paid.
+
+    Of several widths only where nodes have to start: else, a job that finds no node with room for it is given another
+    one in the simulator, and is spread over those that are there in a stream.
+    """
+    instance, plan = _plan({name: [width] * len(epochs_s) for name, epochs_s in EPOCHS_S.items()}, 0.0)
+    told: list[Any] = []
+    _stream(plan, instance, jobs, hours=told)
+    simulated = _replay(instance, jobs, follow_plan(plan))
+    assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+
+
+@settings(max_examples=60)
+@given(
+    terms=terms,
+    jobs=st.lists(st.tuples(st.sampled_from("ab"), st.floats(0.0, 900.0)), min_size=1, max_size=12),
+    start_s=st.sampled_from([3.0, 30.0, 120.0, 400.0]),
+)
+def test_nodes_that_take_time_to_start(terms: Terms, jobs: list[tuple[str, float]], start_s: float) -> None:
+    """Jobs go on with what they have until the nodes are there; as many are rented, for as long, and wait for nobody.
+
+    No two jobs come at times that are round to each other: whose epochs end at once but for rounding is a matter of it.
+    """
+    instance, plan = _plan(*terms)
+    instance = instance.replace(gpu_types={"gpu": instance.gpu_types["gpu"].replace(start_s=start_s)})
+    jobs = sorted(((name, at + math.sqrt(2 + place)) for place, (name, at) in enumerate(jobs)), key=lambda job: job[1])
+    told: list[Any] = []
+    _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
+    assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]

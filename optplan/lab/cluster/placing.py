@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from optplan.execution.clock import VirtualClock
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import ActiveJob, Node, Rules
 from optplan.lab.cluster.jobs import Job, Places, Wish
@@ -52,34 +53,41 @@ class Renter(Placer):
     A job goes on with what it has until all that it wants is there and ready; nobody holds nodes that start.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Nodes, clock: VirtualClock[Job | int]) -> None:
+        self._nodes, self._clock = nodes, clock
+        # By node that starts: since when, and the ticket of its end; and what those took that have started.
+        self.starting: dict[int, tuple[float, int]] = {}
+        self.started_s: list[float] = []
         self._wanted: dict[int, int] = {}
         self._runnable: dict[str, tuple[int, ...]] = {}
-        self._widest: dict[str, int] = {}
-        size = nodes.gpus_per_node
-        allocator = Allocator(self, Rules({_KIND: size}, runnable=self._runnable))
-        super().__init__(allocator, Node(size, _KIND), self._describe_job)
+        allocator = Allocator(self, Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable))
+        super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
 
-    def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as tables have it
+    def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as of tables
         """Return what the job of a number wants."""
         return self._wanted[row], None
 
-    def serve(
-        self, wishes: Mapping[Job, Wish], changed: Iterable[Job], now_s: float
-    ) -> tuple[dict[Job, Places], int, tuple[int, ...]]:
-        """Return what jobs are to hold, how many more nodes are to be rented, and which are to be given back."""
+    def serve(self, wishes: Mapping[Job, Wish], changed: Iterable[Job]) -> tuple[dict[Job, Places], tuple[int, ...]]:
+        """Rent what is missing; return what jobs are to hold from now on, and nodes that can be given back."""
+        nodes, now_s, self.started_s = self._nodes, self._clock.now, []
         for job, wish in wishes.items():
             gpus = wish if isinstance(wish, int) else sum(count for _, count in wish)
             self._wanted[job.number] = gpus
-            if gpus > self._widest.get(job.application, 0):
-                self._widest[job.application] = gpus
+            if gpus > max(self._runnable.get(job.application, ()), default=0):
                 self._runnable[job.application] = tuple(filter(job.truth.runs_on, range(1, gpus + 1)))
-        there = set(self._nodes.names) - self._nodes.list_starting(now_s)
         known = (job for job in changed if job.is_over or job.number in self._wanted)
+        there = set(nodes.names).difference(self.starting)
         decision, places = self.decide(there, {**wishes, **dict.fromkeys(known)}, now_s)
-        more = decision.nodes[_KIND] - self._nodes.rented
-        return places, max(more, 0), tuple(map(int, decision.idle))
+        for node, ready_s in nodes.rent(decision.nodes[_KIND] - nodes.rented, now_s).items():
+            self.starting[node] = now_s, self._clock.schedule(ready_s, node)
+        return places, tuple(map(int, decision.idle))
+
+    def see_start(self, node: int) -> None:
+        """Note how long a node took to start, or started until it was lost."""
+        since_s, ticket = self.starting.pop(node, (None, 0))
+        if since_s is not None:
+            self._clock.cancel(ticket)
+            self.started_s.append(self._clock.now - since_s)
 
     def _describe_job(self, job: Job, _: float) -> ActiveJob:
         place = {str(node): gpus for node, gpus in job.places}

@@ -77,7 +77,7 @@ class _Cluster:
     def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
-        # Nodes that come after a start are noticed when the policy is asked next: then it had better be asked often.
+        # Nodes that take the place of others are noticed when the policy is asked next: it had better be asked often.
         # Where jobs slow one another down, nobody knows when they end an epoch.
         is_plain = not (world.interference or (nodes.is_fixed and nodes.start_s and world.takes_nodes))
         self._patient = policy if isinstance(policy, PatientPolicy) and is_plain else None
@@ -94,10 +94,7 @@ class _Cluster:
         self._stays = array("d")  # rows of job, waits since, holds since, until and GPUs: there may be many
         self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
-        self._renter = Renter(nodes) if nodes.have_to_start else None
-        # By node that starts: since when, and the ticket of its end; and what those took that have started.
-        self._starting: dict[int, tuple[float, int]] = {}
-        self._started_s: list[float] = []
+        self._renter = Renter(nodes, self._clock)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
         self._least_gpu_s: dict[Application, Course] = {}
@@ -149,7 +146,7 @@ class _Cluster:
     @property
     def _goes_on(self) -> bool:
         """Whether something is to happen to jobs, or a round is to come; nodes start for those who wait."""
-        return len(self._clock) > self._interruptions.num_events + (0 if self._active else len(self._starting))
+        return len(self._clock) > self._interruptions.num_events + (0 if self._active else len(self._renter.starting))
 
     def _apply(self, jobs: Sequence[Job], others: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
@@ -161,7 +158,7 @@ class _Cluster:
             if event == _ROUND:
                 self._round = None
             elif event >= 0:
-                self._see_start(event)
+                self._renter.see_start(event)
             else:
                 self._interrupt(event)
 
@@ -206,10 +203,8 @@ class _Cluster:
         if interval_s is None or rounds:
             leaving = self._resize()
             wishes = self._policy.allocate(self._see(leaving))
-            self._started_s = []
-            if self._renter is not None:
-                wishes, more, leaving = self._renter.serve(wishes, self._changed, self._clock.now)
-                self._rent(more)
+            if self._nodes.have_to_start:
+                wishes, leaving = self._renter.serve(wishes, self._changed)
             self._share(wishes)
             self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
@@ -231,7 +226,7 @@ class _Cluster:
         if leaving:
             staying = [node for node in staying if node not in leaving]
         starting = nodes.list_starting(self._clock.now)
-        size, started_s = nodes.gpus_per_node, tuple(self._started_s)
+        size, started_s = nodes.gpus_per_node, tuple(self._renter.started_s)
         return Sight(self._clock.now, self._active, changed, gpus, free, staying, size, starting, started_s)
 
     def _resize(self) -> tuple[int, ...]:
@@ -241,17 +236,6 @@ class _Cluster:
         more = self._sizing.choose_nodes(self._see()) - self._nodes.rented
         self._nodes.rent(max(more, 0), self._clock.now)
         return self._nodes.emptiest(max(-more, 0))
-
-    def _rent(self, count: int) -> None:
-        """Rent nodes that nobody holds before they are ready: then it is decided anew."""
-        for node, ready_s in self._nodes.rent(count, self._clock.now).items():
-            self._starting[node] = self._clock.now, self._clock.schedule(ready_s, node)
-
-    def _see_start(self, node: int) -> None:
-        """Note how long a node took to start, or started until it was lost."""
-        since_s, ticket = self._starting.pop(node)
-        self._clock.cancel(ticket)
-        self._started_s.append(self._clock.now - since_s)
 
     def _share(self, wishes: Mapping[Job, Wish]) -> None:
         """Do what the policy says: those that shrink first, and nobody takes a place before its holder has left it."""
@@ -396,21 +380,19 @@ class _Cluster:
                     self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
             self._nodes.lose(node, self._clock.now)
-            if node in self._starting:
-                self._see_start(node)
+            self._renter.see_start(node)
 
     def _complete(self, job: Job) -> None:
-        self._release(job)
         job.completed_s = self._clock.now
         self._leave(job)
 
     def _drop(self, job: Job, problem: str) -> None:
-        self._release(job)
         job.problem = problem
         self._leave(job)
 
     def _leave(self, job: Job) -> None:
-        """Forget a job that is over; who places others is told."""
+        """Take away what a job holds that is over, and forget it; who places the others is told."""
+        self._release(job)
         self._active.pop(job, None)
         self._changed[job] = None
 
