@@ -41,6 +41,7 @@ class Nodes:
         self.start_s = start_s
         self._warm_start_s = start_s if warm_start_s is None else warm_start_s
         self._reclaim_s = reclaim_s
+        self.have_to_start = fixed is None and max(start_s, self._warm_start_s) > 0.0
         self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
         self.reclaimed_s = 0.0
         self._free = FreeGpus[int](gpus_per_node)
@@ -93,11 +94,6 @@ class Nodes:
         if not self._ready_s:
             return _NONE
         return frozenset(node for node, ready_s in self._ready_s.items() if ready_s > now_s)
-
-    @property
-    def have_to_start(self) -> bool:
-        """Whether nodes are rented as they are needed, and take time to start."""
-        return not self.is_fixed and max(self.start_s, self._warm_start_s) > 0.0
 
     def rent(self, count: int, now_s: float) -> dict[int, float]:
         """Rent more nodes, which stay until they are retired; return when each of them can be used."""

@@ -122,7 +122,7 @@ class _Cluster:
             self._interruptions.watch_nodes()
             self._note()
         for job in list(self._active):
-            self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
+            self._end(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
         self._note(last=True)
         times_s, used, rented = self._timeline.columns()
         names = sorted({job.application for job in self._jobs})
@@ -172,7 +172,7 @@ class _Cluster:
         job.finish()
         self._count_work(job, self._clock.now)
         if job.epochs_done == job.truth.num_epochs:
-            self._complete(job)
+            self._end(job)
         else:
             self._changed[job] = None
             self._choose_batch(job)
@@ -181,17 +181,17 @@ class _Cluster:
     def _admit(self, job: Job) -> None:
         """Let a job arrive, unless it is empty or can never run."""
         if not job.truth.num_epochs:
-            self._complete(job)
+            self._end(job)
             return
         need = self._policy.need(job)
         if need > self._nodes.gpus and self._sizing is None:
-            self._drop(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
+            self._end(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
         elif need > _MOST_GPUS:
-            self._drop(job, f"{self._policy.name} needs {need} GPUs for it; up to {_MOST_GPUS:,} are simulated")
+            self._end(job, f"{self._policy.name} needs {need} GPUs for it; up to {_MOST_GPUS:,} are simulated")
         elif need < 1:
-            self._drop(job, f"{job.application} cannot run on any number of these GPUs")
+            self._end(job, f"{job.application} cannot run on any number of these GPUs")
         elif job.truth.epoch_times_s(consolidate(need, self._nodes.gpus_per_node)) is None:
-            self._drop(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
+            self._end(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
         else:
             self._active[job] = self._changed[job] = None
 
@@ -266,7 +266,7 @@ class _Cluster:
         course = self._look_up(job, spread)
         if course is None:
             self._nodes.release(places, now_s)
-            self._drop(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
+            self._end(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
             return
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
@@ -377,22 +377,15 @@ class _Cluster:
                 job.interruptions += 1
                 self._changed[job] = None
                 if job.interruptions >= _MOST_INTERRUPTIONS:
-                    self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
+                    self._end(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
             self._nodes.lose(node, self._clock.now)
             self._renter.see_start(node)
 
-    def _complete(self, job: Job) -> None:
-        job.completed_s = self._clock.now
-        self._leave(job)
-
-    def _drop(self, job: Job, problem: str) -> None:
-        job.problem = problem
-        self._leave(job)
-
-    def _leave(self, job: Job) -> None:
-        """Take away what a job holds that is over, and forget it; who places the others is told."""
+    def _end(self, job: Job, problem: str = "") -> None:
+        """Let a job be over, completed unless there is a problem; who places the others is told."""
         self._release(job)
+        job.problem, job.completed_s = problem, None if problem else self._clock.now
         self._active.pop(job, None)
         self._changed[job] = None
 
