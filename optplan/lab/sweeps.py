@@ -42,7 +42,7 @@ from optplan.progress import Listener, Stopwatch
 from optplan.schema import FrozenModel
 
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
-REVISION = 3
+REVISION = 4
 
 _Seconds = Annotated[float, Field(ge=0)]
 _Nodes = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -5,7 +5,7 @@ Streams and the cluster's simulation are told by the same piece, so that they le
 
 from __future__ import annotations
 
-from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run, Speed
+from optplan.execution.online.events import Arrival, Completion, NodeStart, OnlineEvent, Run, Speed
 
 
 class Witness:
@@ -48,6 +48,11 @@ class Witness:
         runs = tuple(Run.of_sound(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
         known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self._classes.pop(job)}
         self._events.append(Completion.of_sound(**known, ran=runs, whole=whole and bool(runs), held=held))
+
+    def note_start(self, node: str, gpus: int, seconds: float, at_s: float, gpu_type: str | None = None) -> None:
+        """Note how long a node took to start: nobody holds it meanwhile, and it is paid."""
+        known = {"kind": "node-start", "id": node, "at_s": at_s, "gpus": gpus, "seconds": seconds}
+        self._events.append(NodeStart.of_sound(**known, gpu_type=gpu_type))
 
     def take_events(self) -> list[OnlineEvent]:
         """Return what was noted since the last call."""

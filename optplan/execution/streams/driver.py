@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -109,8 +110,11 @@ class StreamDriver(Loop[StreamState]):
         self._give_up(now_s, emit)
         decision = self._divide(now_s, emit)
         moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
+        targets = {name: decision.places.get(name, job.place) for name, job in moving.items()}
+        blocked = self._find_blocked(targets)
         for job in sorted(moving.values(), key=_number):
-            self._place(job, decision.places.get(job.name, job.place), now_s, emit)
+            if job.name not in blocked:
+                self._place(job, targets[job.name], now_s, emit)
         self._size(decision, now_s, emit)
         if not decided and self._is_stuck():
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
@@ -205,17 +209,46 @@ class StreamDriver(Loop[StreamState]):
                 emit(told.StopWanted(now_s, job.operation, "resize"))
         elif not target:
             self._leave(job, now_s, emit)
-        elif state.has_free(target, self._rules.gpus_per_node):
+        else:
             attempt = job.attempts + 1
             what = f"{job.name}.{attempt}", str(self._find_end(job, target)), job.name
             emit(told.OperationWanted(now_s, *what, attempt, dict(target)))
 
+    def _find_blocked(self, targets: Mapping[str, Mapping[str, int]]) -> set[str]:
+        """Find jobs that cannot start: others have their GPUs, or claim them between two operations and cannot start.
+
+        So whoever is to go elsewhere keeps its claim until it can.
+        """
+        state, sizes, blocked = self._state, self._rules.gpus_per_node, set[str]()
+        starting = [name for name, target in targets.items() if target and not state.jobs[name].operation]
+        starting.sort(key=lambda name: (name not in self._claiming, state.jobs[name].number))
+        while True:
+            taken, before = Counter[str](), len(blocked)
+            for name in blocked & self._claiming.keys():
+                taken.update(self._claiming[name].place)
+            for name in starting:
+                if name not in blocked:
+                    if state.has_free({node: gpus + taken[node] for node, gpus in targets[name].items()}, sizes):
+                        taken.update(targets[name])
+                    else:
+                        blocked.add(name)
+            if len(blocked) == before:
+                return blocked
+
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
-        """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""
-        table, gpus = self._state.table, sum(target.values())
-        if table.held_at(job.job_class, job.iterations, job.row).gpus != gpus:
-            return job.epochs  # it runs on something else than it wants: it is stopped when that is there
-        return min(job.epochs, table.keeps_until(job.job_class, job.iterations, job.row))
+        """Return up to which epoch a job goes on in one piece: until it holds less, which is surely there then.
+
+        Other GPUs may not be: it goes on with what it has, and is stopped once they are all there and ready. To end by
+        itself before would be a pause for nothing, as nodes are asked for only when the epoch is over.
+        """
+        table, (gpus, epoch) = self._state.table, (sum(target.values()), job.iterations)
+        now = table.held_at(job.job_class, epoch, job.row)
+        change = table.keeps_until(job.job_class, epoch, job.row)
+        if now.gpus != gpus or change >= job.epochs:
+            return job.epochs
+        following = table.held_at(job.job_class, change, job.row)
+        shrinks = following.gpus < gpus and following.gpu_type == now.gpu_type
+        return change if shrinks else job.epochs
 
     def _size(self, decision: Decision, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""

@@ -17,7 +17,7 @@ from optplan.execution import records as told
 from optplan.execution.online.calculations import Verdict
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.estimates import mean_row
-from optplan.execution.online.events import NodeStart, Run, Speed
+from optplan.execution.online.events import Run, Speed
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
@@ -79,13 +79,12 @@ class Reporter(Witness):
             self.see(record)
 
     def _see_node(self, record: told.NodeChanged) -> None:
-        """Note how long a node took to start: nobody holds it meanwhile, and it is paid."""
+        """Note how long a node took to start."""
         if record.phase == Phase.LAUNCHING:
             self._launched_s[record.node] = record.t
         elif (launched_s := self._launched_s.pop(record.node, record.t)) < record.t:
-            gpu_type, event_id = self._types[record.node], f"{record.node} {record.phase}"
-            gpus, seconds = self._sizes.get(gpu_type, 1), record.t - launched_s
-            self._events.append(NodeStart(id=event_id, at_s=record.t, gpus=gpus, gpu_type=gpu_type, seconds=seconds))
+            gpu_type, seconds = self._types[record.node], record.t - launched_s
+            self.note_start(f"{record.node} {record.phase}", self._sizes.get(gpu_type, 1), seconds, record.t, gpu_type)
 
     def _leave(self, record: told.OperationEnded | told.OperationFailed) -> str:
         """Note what an operation held that is over, and return its job."""

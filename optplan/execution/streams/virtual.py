@@ -70,8 +70,8 @@ class VirtualStreamExecutor(ClockExecutor):
                 self._go_on(operation, job)
                 return events
         complete, timings = job.epochs_done == operation.to_iterations, dict[str, float]()
-        if complete:
-            steps = job.epochs_done - operation.from_iterations
+        steps = job.epochs_done - operation.from_iterations
+        if steps and job.left == 1.0:  # it ends with an epoch
             timings = {"start_s": job.paused_s, "steps": float(steps), "step_s": job.trained_s / steps}
         return [*events, OperationEnded(now_s, name, job.epochs_done, {}, None, job.held_s, complete, timings)]
 

@@ -164,8 +164,9 @@ Wish: TypeAlias = int | Places
 class Sight:
     """What a policy sees: jobs in the order of arrival, and which of them changed since it was last asked."""
 
-    # ``gpus`` is infinite where nodes are rented as needed. What a job says of itself is as of when it was last heard
-    # of, unless it is asked to ``look``.
+    # ``gpus`` is infinite where nodes are rented as needed; ``started_s`` is what each node took to start that has done
+    # so since and that nobody held meanwhile. What a job says of itself is as of when it was last heard of, unless it
+    # is asked to ``look``.
 
     now_s: float
     jobs: Mapping[Job, None]
@@ -175,6 +176,7 @@ class Sight:
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
     starting: frozenset[int] = frozenset()
+    started_s: Sequence[float] = ()
 
     def require_fixed(self, policy: str, does: str) -> int:
         """Return the GPUs of a cluster of fixed size."""

@@ -41,6 +41,7 @@ class Nodes:
         self.start_s = start_s
         self._warm_start_s = start_s if warm_start_s is None else warm_start_s
         self._reclaim_s = reclaim_s
+        self.have_to_start = fixed is None and max(start_s, self._warm_start_s) > 0.0
         self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
         self.reclaimed_s = 0.0
         self._free = FreeGpus[int](gpus_per_node)
@@ -74,11 +75,11 @@ class Nodes:
         return self._find_ready((node for node, _ in places), now_s)
 
     def release(self, places: Places, now_s: float) -> None:
-        """Give GPUs back; nodes that are empty then are no longer rented, unless their number is fixed."""
+        """Give GPUs back; nodes that are empty then are no longer rented, unless somebody chooses their number."""
         for node, count in places:
             self._free.shift(node, count)
             self.used -= count
-            if not self.is_fixed and self._free.by_node[node] == self.gpus_per_node:
+            if not (self.is_fixed or self.have_to_start) and self._free.by_node[node] == self.gpus_per_node:
                 self._return(node, now_s)
 
     @property
@@ -94,10 +95,10 @@ class Nodes:
             return _NONE
         return frozenset(node for node, ready_s in self._ready_s.items() if ready_s > now_s)
 
-    def rent(self, count: int, now_s: float) -> None:
-        """Rent more nodes, which stay until they are retired."""
-        for _ in range(count):
-            self._rent(now_s)
+    def rent(self, count: int, now_s: float) -> dict[int, float]:
+        """Rent more nodes, which stay until they are retired; return when each of them can be used."""
+        made = [self._rent(now_s) for _ in range(count)]
+        return {node: self._find_ready([node], now_s) for node in made}
 
     def emptiest(self, count: int) -> tuple[int, ...]:
         """Return nodes that are best given up: those with the most free GPUs, the newest of them first."""
@@ -135,7 +136,7 @@ class Nodes:
 
     def _find_ready(self, nodes: Iterable[int], now_s: float) -> float:
         """Return when all of some nodes can be used."""
-        return max((self._ready_s.get(node, now_s) for node in nodes), default=now_s)
+        return max(now_s, *(self._ready_s.get(node, now_s) for node in nodes))
 
     def _rent(self, now_s: float) -> int:
         node, self._made = self._made, self._made + 1

@@ -32,9 +32,10 @@ from optplan.lab.cluster.jobs import (
 )
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Bins, Outcome, Usage
+from optplan.lab.cluster.placing import Renter
 from optplan.lab.cluster.world import Interference, NodeLosses, World
 
-#: The event that is nobody's: the policy's next round. Those below it are interruptions.
+#: The event that is nobody's: the policy's next round. Those below it are interruptions, others nodes that are ready.
 _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
@@ -76,7 +77,7 @@ class _Cluster:
     def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
-        # Nodes that come after a start are noticed when the policy is asked next: then it had better be asked often.
+        # Nodes that take the place of others are noticed when the policy is asked next: it had better be asked often.
         # Where jobs slow one another down, nobody knows when they end an epoch.
         is_plain = not (world.interference or (nodes.is_fixed and nodes.start_s and world.takes_nodes))
         self._patient = policy if isinstance(policy, PatientPolicy) and is_plain else None
@@ -93,6 +94,7 @@ class _Cluster:
         self._stays = array("d")  # rows of job, waits since, holds since, until and GPUs: there may be many
         self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
+        self._renter = Renter(nodes, self._clock)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
         self._least_gpu_s: dict[Application, Course] = {}
@@ -120,7 +122,7 @@ class _Cluster:
             self._interruptions.watch_nodes()
             self._note()
         for job in list(self._active):
-            self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
+            self._end(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
         self._note(last=True)
         times_s, used, rented = self._timeline.columns()
         names = sorted({job.application for job in self._jobs})
@@ -143,8 +145,8 @@ class _Cluster:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether something is to happen to jobs, or a round is to come."""
-        return len(self._clock) > self._interruptions.num_events
+        """Whether something is to happen to jobs, or a round is to come; nodes start for those who wait."""
+        return len(self._clock) > self._interruptions.num_events + (0 if self._active else len(self._renter.starting))
 
     def _apply(self, jobs: Sequence[Job], others: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
@@ -155,6 +157,8 @@ class _Cluster:
         for event in others:
             if event == _ROUND:
                 self._round = None
+            elif event >= 0:
+                self._renter.see_start(event)
             else:
                 self._interrupt(event)
 
@@ -168,7 +172,7 @@ class _Cluster:
         job.finish()
         self._count_work(job, self._clock.now)
         if job.epochs_done == job.truth.num_epochs:
-            self._complete(job)
+            self._end(job)
         else:
             self._changed[job] = None
             self._choose_batch(job)
@@ -177,17 +181,17 @@ class _Cluster:
     def _admit(self, job: Job) -> None:
         """Let a job arrive, unless it is empty or can never run."""
         if not job.truth.num_epochs:
-            self._complete(job)
+            self._end(job)
             return
         need = self._policy.need(job)
         if need > self._nodes.gpus and self._sizing is None:
-            self._drop(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
+            self._end(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
         elif need > _MOST_GPUS:
-            self._drop(job, f"{self._policy.name} needs {need} GPUs for it; up to {_MOST_GPUS:,} are simulated")
+            self._end(job, f"{self._policy.name} needs {need} GPUs for it; up to {_MOST_GPUS:,} are simulated")
         elif need < 1:
-            self._drop(job, f"{job.application} cannot run on any number of these GPUs")
+            self._end(job, f"{job.application} cannot run on any number of these GPUs")
         elif job.truth.epoch_times_s(consolidate(need, self._nodes.gpus_per_node)) is None:
-            self._drop(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
+            self._end(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
         else:
             self._active[job] = self._changed[job] = None
 
@@ -198,7 +202,10 @@ class _Cluster:
             self._adapt_batches()
         if interval_s is None or rounds:
             leaving = self._resize()
-            self._share(self._policy.allocate(self._see(leaving)))
+            wishes = self._policy.allocate(self._see(leaving))
+            if self._nodes.have_to_start:
+                wishes, leaving = self._renter.serve(wishes, self._changed)
+            self._share(wishes)
             self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
         if interval_s is None or self._round is not None or not self._active:
@@ -219,7 +226,8 @@ class _Cluster:
         if leaving:
             staying = [node for node in staying if node not in leaving]
         starting = nodes.list_starting(self._clock.now)
-        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting)
+        size, started_s = nodes.gpus_per_node, tuple(self._renter.started_s)
+        return Sight(self._clock.now, self._active, changed, gpus, free, staying, size, starting, started_s)
 
     def _resize(self) -> tuple[int, ...]:
         """Rent more nodes where the policy wants them; return those that it is to give up."""
@@ -258,7 +266,7 @@ class _Cluster:
         course = self._look_up(job, spread)
         if course is None:
             self._nodes.release(places, now_s)
-            self._drop(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
+            self._end(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
             return
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
@@ -369,19 +377,17 @@ class _Cluster:
                 job.interruptions += 1
                 self._changed[job] = None
                 if job.interruptions >= _MOST_INTERRUPTIONS:
-                    self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
+                    self._end(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
             self._nodes.lose(node, self._clock.now)
+            self._renter.see_start(node)
 
-    def _complete(self, job: Job) -> None:
+    def _end(self, job: Job, problem: str = "") -> None:
+        """Let a job be over, completed unless there is a problem; who places the others is told."""
         self._release(job)
-        job.completed_s = self._clock.now
+        job.problem, job.completed_s = problem, None if problem else self._clock.now
         self._active.pop(job, None)
-
-    def _drop(self, job: Job, problem: str) -> None:
-        self._release(job)
-        job.problem = problem
-        self._active.pop(job, None)
+        self._changed[job] = None
 
     def _note(self, *, last: bool = False) -> None:
         self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)

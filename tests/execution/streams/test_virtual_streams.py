@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,7 @@ from optplan.execution.records import (
     NodeChanged,
     NodeReleasing,
     NodeWanted,
+    OperationEnded,
     OperationWanted,
     Record,
     TablePublished,
@@ -169,6 +171,38 @@ def test_no_more_is_planned_for_than_there_are_gpus(make_instance: MakeInstance)
     """Of a budget beyond 2 GPUs only these can be held."""
     assert Learner(make_instance(GOOD).replace(budget="7gpu"), Terms(), most_gpus=2).ledger.budget == 2.0
     assert Rules({"cpu": 1}, most_gpus=7, quotas={"cpu": 5}).most == 5.0
+
+
+@pytest.mark.parametrize(
+    ("widths", "ended_s", "operations"),
+    [
+        # The first trains for 3 epochs of 20 s from 5 s on, the second from 15 s on: neither ever has two slots.
+        ([1.0, 2.0, 1.0], {"job-00": 65.0, "job-01": 75.0}, {"job-00": 1, "job-01": 1}),
+        # The second has both from 65 s on, 10 s after its third epoch began: it pauses, and does all of that on two.
+        ([1.0, 2.0, 2.0], {"job-00": 65.0, "job-01": 70.0 + 20.0 / 1.9}, {"job-00": 1, "job-01": 2}),
+    ],
+)
+def test_a_job_goes_on_with_what_it_has_until_its_next_width_is_there(
+    make_instance: MakeInstance,
+    make_jobs: MakeJobs,
+    widths: list[float],
+    ended_s: dict[str, float],
+    operations: dict[str, int],
+) -> None:
+    """Two jobs on two slots, with pauses of 5 s, that want both after an epoch: none is begun anew on what it has."""
+    stated = make_instance(GOOD, budget="40gpu", epoch_s=20.0)
+    instance = stated.replace(classes={"a": stated.classes["a"].replace(rescale_s=5.0)}, problem="rescaling")
+    rows = BoaSolution(branches={"a": (Branch(widths=np.array(widths)),)})
+    result = solve(instance).replace(
+        solution=rows, objective=evaluate(instance, rows).objective, status=Status.FEASIBLE
+    )
+    told: list[Any] = []
+    options: dict[str, Any] = {"gpus_per_node": {"cpu": 2}, "most_gpus": 2, "listener": told.append}
+    run_stream(build_plan(instance, result), make_jobs(2, 10.0), truth=instance, **options)
+    trials = {record.operation: record.trial for record in told if isinstance(record, OperationWanted)}
+    ends = {trials[record.operation]: record.t for record in told if isinstance(record, OperationEnded)}
+    assert ends == pytest.approx(ended_s)
+    assert Counter(trials.values()) == operations
 
 
 def test_on_few_slots_jobs_queue_and_none_is_given_twice(

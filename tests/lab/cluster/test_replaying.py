@@ -16,6 +16,7 @@ from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.cluster.world import World
 from optplan.schema import FloatArray
 
 #: Two epochs of 100 and 60 s on one GPU, of 60 and 30 s on two, of 40 and 20 s on four; 10 s for every start.
@@ -97,6 +98,36 @@ def test_a_node_has_to_start() -> None:
     """The first job waits 30 s for its node, the second joins it on the node after 10 s and waits 20 s."""
     outcome = replay([job(), job("b", 10.0)], hold_one_width(2), gpus_per_node=4, start_s=30.0)
     assert jcts(outcome) == {"a": 130.0, "b": 120.0}
+
+
+def test_a_job_pauses_on_a_node_that_is_there_already() -> None:
+    """The second job comes 30 s after the node was ready, and pauses for 10 s like the first."""
+    outcome = replay([job(), job("b", 60.0)], hold_one_width(2), gpus_per_node=4, start_s=30.0)
+    assert jcts(outcome) == {"a": 130.0, "b": 100.0}
+
+
+def test_a_job_goes_on_with_what_it_has_while_nodes_start() -> None:
+    """On one GPU from 30 s on, it wants four of two nodes at 140 s, and does half of its second epoch until 170 s.
+
+    Then it pauses for 10 s, and the other half takes 10 s on four: until 190 s. Where that is lost, 20 s until 200 s.
+    """
+    for loses, end_s in ((False, 190.0), (True, 200.0)):
+        grow = InTurn("grow", lambda one: (1, 4)[one.epochs_done])
+        outcome = replay([job()], grow, gpus_per_node=2, start_s=30.0, world=World(loses_epoch=loses))
+        assert jcts(outcome) == {"a": end_s}
+        assert outcome.gpu_hours * 3600 == pytest.approx(140.0 + 4 * (end_s - 170.0))
+        assert outcome.node_gpu_hours * 3600 == pytest.approx(2 * end_s + 2 * (end_s - 140.0))
+
+
+def test_who_waits_for_a_node_takes_what_others_leave_before() -> None:
+    """The second job waits from 110 s for a node that is ready at 170 s, and begins at 160 s, when the first is over.
+
+    The node of which it has no need any more is given back as soon as it is ready.
+    """
+    outcome = replay([job(), job("b", 110.0)], hold_one_width(2), gpus_per_node=2, start_s=60.0)
+    assert jcts(outcome) == {"a": 160.0, "b": 150.0}
+    assert outcome.gpu_hours * 3600 == pytest.approx(2 * 100.0 + 2 * 100.0)
+    assert outcome.node_gpu_hours * 3600 == pytest.approx(2 * 260.0 + 2 * 60.0)
 
 
 def test_a_fixed_cluster_makes_jobs_wait_in_turn() -> None:

@@ -24,6 +24,7 @@ from optplan.execution.online.witness import Witness
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, as_run
 from optplan.lab.cluster.jobs import ROUND_S, Job, Places, Sight
+from optplan.lab.cluster.placing import Placer
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.solving import frontier
 from optplan.units import SECONDS_PER_HOUR
@@ -85,12 +86,14 @@ class BudgetHeld(InTurn):
         return super().need(job)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
-        """Enter what the jobs that are over held, starts of nodes included, and serve the others."""
+        """Enter what the jobs that are over held and what nodes took to start, and serve the others."""
         self.ledger.advance(sight.now_s)
         price = self._instance.prices_on_demand[self._only] / SECONDS_PER_HOUR
         for job in [job for job in self._admitted if job.is_over]:
             del self._admitted[job]
             self.ledger.settle(job.application, price * job.gpu_s)
+        for seconds in sight.started_s:
+            self.ledger.pay(price * sight.gpus_per_node * seconds)
         return super().allocate(sight)
 
     def _find_width(self, job: Job) -> int:
@@ -134,12 +137,8 @@ class Scheduled:
         self._weights = {unit.id: unit.weight for unit in plan.units}
         self._rows = Rows()
         self._runnable: dict[str, tuple[int, ...]] = {}
-        self._allocator: Allocator | None = None
-        self._nodes: set[int] = set()
-        # Jobs by name, those that were to move when it was last decided, and those that held something when they were
-        # last described, with whether that may yet put others before them.
-        self._jobs: dict[str, Job] = {}
-        self._moved: list[Job] = []
+        self._placer: Placer | None = None
+        # Those that held something when they were last described, with whether that may yet put others before them.
         self._holding: dict[Job, bool] = {}
         # Where epochs make jobs more urgent: when each that holds something ends its present one.
         self._ends_s: dict[Job, float] = {}
@@ -157,52 +156,36 @@ class Scheduled:
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Decide who is to hold something else."""
         sight.require_fixed(self.name, "shares")
-        places = self._decide(sight).places
-        return {self._jobs[name]: tuple((int(node), n) for node, n in place.items()) for name, place in places.items()}
+        return self._decide(sight)[1]
 
-    def _decide(self, sight: Sight) -> Decision:
-        """Tell the allocator what has changed, and ask it."""
-        if self._allocator is None:
+    def _decide(self, sight: Sight) -> tuple[Decision, dict[Job, Places]]:
+        """Tell the allocator what has changed, and ask it; return what it says, and the places in it."""
+        now_s = sight.now_s
+        if self._placer is None:
             sizes = {self._gpu_type: sight.gpus_per_node}
             most = int(sight.gpus) if self.interval_s is None else None  # who decides in rounds chooses the nodes
             rules = Rules(sizes, most, order=self._order, runnable=self._runnable)
-            self._allocator = Allocator(self._table, rules)
-        allocator, there = self._allocator, set(sight.nodes) - sight.starting
-        for node in sorted(self._nodes - there):
-            allocator.drop_node(str(node))
-        for node in sorted(there - self._nodes):
-            allocator.add_node(str(node), Node(sight.gpus_per_node, self._gpu_type), node)
-        self._nodes = there
-        self._hear_of_epochs(allocator, sight)
-        for job in self._list_changed(sight):
-            if job in sight.jobs:
-                self._jobs[job.name] = job
-                allocator.put(self._describe(job, sight))
-            elif self._jobs.pop(job.name, None) is not None:
-                self._holding.pop(job, None)
-                self._ends_s.pop(job, None)
-                allocator.drop(job.name)
-        changes = allocator.decide()
-        self._moved = [self._jobs[name] for name in changes.places]
-        return changes
-
-    def _hear_of_epochs(self, allocator: Allocator, sight: Sight) -> None:
-        """Tell the allocator of jobs that have become more urgent, by epochs of which nobody told."""
-        for job, ends_s in self._ends_s.items():
-            if ends_s <= sight.now_s and job in sight.jobs:
-                epochs_done, self._ends_s[job] = job.look(sight.now_s)
-                row = self._rows.row_of(job.name, job.application, self._table)
-                if not allocator.advance(
-                    job.name, epochs_done, self._remaining.left_s(job.application, epochs_done, row)
-                ):
-                    self._moved.append(job)
-
-    def _list_changed(self, sight: Sight) -> list[Job]:
-        """List jobs of which something may have changed since they were described."""
-        now_s = sight.now_s
+            node = Node(sight.gpus_per_node, self._gpu_type)
+            self._placer = Placer(Allocator(self._table, rules), node, self._describe)
         over = [job for job in self._holding if job not in sight.jobs]
+        for job in over:
+            del self._holding[job]
+            self._ends_s.pop(job, None)
         rich = [job for job, lags in self._holding.items() if lags and job.attained_gpu_s(now_s) >= SECOND_QUEUE_GPU_S]
-        return [*over, *rich, *self._moved, *sight.changed]
+        changed = [*over, *rich, *self._hear_of_epochs(self._placer.allocator, now_s), *sight.changed]
+        return self._placer.decide(set(sight.nodes) - sight.starting, changed, now_s)
+
+    def _hear_of_epochs(self, allocator: Allocator, now_s: float) -> list[Job]:
+        """Tell the allocator of jobs that have become more urgent, by epochs of which nobody told; list the others."""
+        others = []
+        for job, ends_s in self._ends_s.items():
+            if ends_s <= now_s:
+                epochs_done, self._ends_s[job] = job.look(now_s)
+                row = self._rows.row_of(job.name, job.application, self._table)
+                left_s = self._remaining.left_s(job.application, epochs_done, row)
+                if not allocator.advance(job.name, epochs_done, left_s):
+                    others.append(job)
+        return others
 
     def _list_runnable(self, job: Job) -> None:
         """List the widths, up to the largest of its class, on which a job can run."""
@@ -213,10 +196,10 @@ class Scheduled:
             widths = range(1, most + 1)
             self._runnable[name] = tuple(filter(job.truth.runs_on, widths))
 
-    def _describe(self, job: Job, sight: Sight) -> ActiveJob:
-        row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(sight.now_s)
+    def _describe(self, job: Job, now_s: float) -> ActiveJob:
+        row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(now_s)
         self._list_runnable(job)
-        epochs_done, ends_s = job.look(sight.now_s) if job.gpus else (job.epochs_done, math.inf)
+        epochs_done, ends_s = job.look(now_s) if job.gpus else (job.epochs_done, math.inf)
         if job.gpus:
             self._holding[job] = self._order is Order.LEAST_ATTAINED and attained_gpu_s < SECOND_QUEUE_GPU_S
             if self._order is Order.WEIGHTED_SHORTEST:
@@ -248,9 +231,9 @@ class Autoscaled(Scheduled):
 
     def choose_nodes(self, sight: Sight) -> int:
         """Return the nodes that all widths need, or more of them while jobs are on more: nobody is moved."""
-        changes = self._decide(sight)
-        stay = {str(node) for job in self._holding if job.name not in changes.places for node, _ in job.places}
-        held = stay.union(*changes.places.values())
+        changes, places = self._decide(sight)
+        held = {node for job in self._holding for node, _ in places.get(job, job.places)}
+        held.update(node for place in places.values() for node, _ in place)
         return max(changes.nodes[self._gpu_type], len(held), 1)
 
 
@@ -270,7 +253,7 @@ class BoaOnline(InTurn):
         terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._calculator.consider(0.0)
-        self._rows, self._witness = Rows(), Witness()
+        self._rows, self._witness, self._starts = Rows(), Witness(), 0
         # By job: what it held and had done when it was last looked at.
         self._looked: dict[Job, _Stand] = {}
 
@@ -288,6 +271,9 @@ class BoaOnline(InTurn):
                 self._look(job, now_s, leaves=True)
                 del self._looked[job]
                 witness.note_end(job.name, now_s, whole=not job.problem)
+        for seconds in sight.started_s:
+            self._starts += 1
+            witness.note_start(f"node {self._starts}", sight.gpus_per_node, seconds, now_s)
         if events := witness.take_events():
             self._calculator.take(events, now_s)
         self._calculator.consider(now_s)
