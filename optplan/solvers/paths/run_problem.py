@@ -25,7 +25,8 @@ from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 from optplan.solvers.paths.runs import RunGraphs
 from optplan.solvers.paths.simplex import RestrictedMaster
 
-#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not. With layer -1
+#: graph, -1, kind and number: on one side the graph's path has at most so many runs on the kind, on the other more.
 Split = tuple[int, int, int, int]
 
 
@@ -34,7 +35,8 @@ class Part:
     """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it."""
 
     #: No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have 0
-    #: for the value: then they prove that there is none.
+    #: for the value: then they prove that there is none. They may go on (1 + L + G * F,): what each run on a kind is
+    #: charged, by graph.
     bound: float
     weights: FloatArray
     #: Weights (1 + L,) by which nodes were closed, in turn.
@@ -43,6 +45,8 @@ class Part:
     split: Split | None = None
     #: The two sides, that of the split first.
     sides: tuple[Part, Part] | None = None
+    #: Of all plans: numbers of graphs and kinds for which weights have charges on runs; None where there are none.
+    runs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,25 @@ class RunProblem:
     limits: FloatArray
     #: (N, K) The nodes that may not be used, to be written.
     mask: NDArray[np.uint8]
+    #: (2, G, F) The fewest and the most runs of each graph on each kind.
+    runs: NDArray[np.int32]
+
+    def list_counts(self, owner: IntArray, runs: NDArray[np.int32], levels: FloatArray) -> list[Split]:
+        """List divisions of a mixture by how many runs on a kind there are (C, F); those nearest to halves come first."""
+        counts = np.zeros(self.runs.shape[1:])
+        np.add.at(counts, owner, runs * levels[:, None])
+        near = np.abs(counts - np.floor(counts) - 0.5)
+        splits: list[Split] = []
+        if np.count_nonzero((self.runs[0] > 0) | (self.runs[1] < self.most_runs)) < TUNING.most_counts:
+            for place in np.argsort(near, axis=None, kind="stable")[: np.count_nonzero(near < 0.5 - 1e-6)].tolist():
+                graph, kind = divmod(place, counts.shape[1])
+                splits.append((graph, -1, kind, int(counts[graph, kind])))
+        return splits
+
+    @property
+    def most_runs(self) -> int:
+        """So many runs are no bound: the longest graph's layers."""
+        return int(np.diff(self.starts).max())
 
     def list_splits(self, owner: IntArray, nodes: NodeArray, levels: FloatArray) -> list[Split]:
         """List divisions of a mixture, by kinds and within kinds; those nearest to halves come first.
@@ -84,6 +107,8 @@ class RunProblem:
     def divides(self, split: Split) -> bool:
         """Whether either side of a division has open nodes in its layer."""
         graph, layer, first, behind = split
+        if layer < 0:
+            return bool(self.runs[0, graph, first] <= behind < self.runs[1, graph, first])
         row = self.mask[int(self.starts[graph]) + layer]
         inside = behind - first - int(row[first:behind].sum())
         return 0 < inside < int(row.size) - int(row.sum())
@@ -91,6 +116,12 @@ class RunProblem:
     def cut(self, split: Split, *, within: bool) -> None:
         """Close what a side of a division does not hold."""
         graph, layer, first, behind = split
+        if layer < 0:
+            self.runs[int(within), graph, first] = behind if within else behind + 1
+            if within and behind == 0:
+                nodes = slice(int(self.kinds[graph, first]), int(self.kinds[graph, first + 1]))
+                self.mask[int(self.starts[graph]) : int(self.starts[graph + 1]), nodes] = 1
+            return
         row = self.mask[int(self.starts[graph]) + layer]
         if within:
             row[:first] = 1
@@ -168,7 +199,9 @@ def state_runs(
     found = RunGraphs(steps, entries, starts, bounds, owns, used, most_within(limits))
     mask: NDArray[np.uint8] = np.asarray(found.closed)
     mask[:] = closed
-    return RunProblem(found, starts, bounds, limits, mask)
+    runs = np.zeros((2, *owns.shape), dtype=np.int32)
+    runs[1] = np.diff(starts).max()
+    return RunProblem(found, starts, bounds, limits, mask, runs)
 
 
 def _divide(paths: NodeArray, levels: FloatArray, kinds: list[int]) -> Iterator[tuple[float, tuple[int, int, int]]]:
