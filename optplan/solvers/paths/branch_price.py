@@ -297,7 +297,8 @@ class BranchAndPrice:
     def _combine(self) -> None:
         """Look for an incumbent among the paths known."""
         unit = self.master.unit
-        chosen = choose_columns(self.master, self.root.weights[1 : 1 + self.limits.size] * self.limits / unit, self.value / unit)
+        worth = self.root.weights[1 : 1 + self.limits.size] * self.limits
+        chosen = choose_columns(self.master, worth / unit, self.value / unit)
         if chosen is not None:
             self._offer(chosen)
 

@@ -63,10 +63,10 @@ class RunProblem:
     #: (N, K) The nodes that may not be used, to be written.
     mask: NDArray[np.uint8]
     #: (2, G, F) The fewest and the most runs of each graph on each kind.
-    runs: NDArray[np.int32]
+    runs: NDArray[np.int32] = field(default_factory=lambda: np.zeros((2, 0, 0), dtype=np.int32))
 
     def list_counts(self, owner: IntArray, runs: NDArray[np.int32], levels: FloatArray) -> list[Split]:
-        """List divisions of a mixture by how many runs on a kind there are (C, F); those nearest to halves come first."""
+        """List divisions of a mixture by its runs (C, F) on each kind; those nearest to halves come first."""
         counts = np.zeros(self.runs.shape[1:])
         np.add.at(counts, owner, runs * levels[:, None])
         near = np.abs(counts - np.floor(counts) - 0.5)

@@ -30,7 +30,8 @@ class RestrictedMaster:
     """Columns, a basis among them, and the steps from one basis to the next.
 
     Column c is a path for c >= 0; -1 - l is the slack of limit l, and -1 - L - g the artificial column of graph g. Then
-    there are, for each graph and kind, slack and excess of the most runs, and of the fewest. Values are divided by ``unit``; in that, a fraction of an artificial or forbidden column costs ``penalty``. After
+    there are, for each graph and kind, slack and excess of the fewest runs, and of the most. Values are divided by
+    ``unit``; in that, a fraction of an artificial or forbidden column costs ``penalty``, and so does excess. After
     ``memory`` masks a column that was in no basis is left out.
     """
 
@@ -197,7 +198,7 @@ class RestrictedMaster:
             self.enter_all(basis, 0)
 
     def enter_all(self, basis: Places, count: int) -> bool:
-        """Have the first columns of a basis enter that of slacks and artificial columns; return whether it is feasible."""
+        """Have the first columns of a basis enter that of slacks and artificial ones; return whether it is feasible."""
         size = self.size
         for row in range(size):
             for column in range(size):

@@ -31,7 +31,7 @@ from optplan.solvers.paths.search import Effort
 #: Characters of a certificate; a search that needs more goes without.
 _MOST_CHARACTERS = 1_000_000
 #: Shares of what a division has gained that are given up in turn until it is small enough.
-_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
+_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 
 def write_runs(
@@ -73,7 +73,7 @@ def _write_parts(root: run_problem.Part, bound: float | None, limit: str) -> Tre
         tree += [3, graph, first, behind] if layer < 0 else [2, *part.split]
         waiting.extend(reversed(part.sides))
     content: dict[str, JsonValue] = {"weights": [list(row) for row in rows], "tree": tree}
-    if len(json.dumps(content)) > _MOST_CHARACTERS:
+    if len(json.dumps(content, separators=(",", ":"))) > _MOST_CHARACTERS:
         return None
     return TreeCertificate(rule="boa-runs", bound=bound, limit=limit, content=content)
 

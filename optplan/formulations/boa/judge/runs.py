@@ -20,9 +20,9 @@ numbers, entry after entry, in the order in which a walk meets the parts:
     ``2, class, epoch, first, behind``: the part is divided into the plans whose class (from 0 on) holds in that epoch
     (from 0 on) one of the options from ``first`` to before ``behind``, and, after all entries of those, the others.
 
-A list of weights may go on with threes of numbers: class, type, and what each run of the class on the type is charged, of
-either sign. In a part in which there are from m to M such runs, plans pay charges c of c M at most where c > 0 and of
-c m at most where c < 0; that counts as a limit in w . b below, by its size in margins.
+A list of weights may go on with threes of numbers: class, type, and what each run of the class on the type is
+charged, c, of either sign. In a part in which there are from m to M such runs, a plan pays at most c M where c > 0, and
+c m where c < 0; that is added to w . b below, and counts in margins by its size.
 
 A part's least weighted sum must reach what plans within the limits b and better than the bound U stay below,
 w0 U + w . b; where no bound is claimed, weights have 0 for the objective. Where a limit is dropped, its consumption
@@ -59,6 +59,7 @@ _MOST_MARGIN = 1e-6
 _MOST_WORTH = 1e6
 #: Where limits are worth nothing: plans that take nothing keep them.
 _MORE_THAN_NOTHING = 1e-300
+_MOST_CHARGE = 1e200
 #: Divisions that lie within one another, and steps of one pass over a class: a proof that needs more is none.
 _MOST_DEPTH = 10_000
 _MOST_STEPS = 200_000_000
@@ -252,8 +253,8 @@ def find_most(
 
     ``charges`` are what such plans pay at most beside that, each.
     """
-    of_limits, of_runs = float(weights[1:] @ limits), math.fsum(charges)
-    size = of_limits + math.fsum(map(abs, charges))
+    of_limits, of_runs = float(weights[1:] @ limits), sum(charges)
+    size = of_limits + sum(map(abs, charges))
     if weights[0] == 0.0:
         most = of_limits + of_runs + max((TOLERANCE - ROUNDING) * size, _MORE_THAN_NOTHING)
     else:
@@ -291,7 +292,7 @@ def _walk(part: _Part, rows: list[_Weights], numbers: Iterator[int]) -> None:
             continue
         at = _next(numbers)
         if entry > 3 or at >= len(rows):
-            raise RefutedError(f"entries of the tree are 0 and 1, with one of {len(rows)} lists of weights, and 2 and 3")
+            raise RefutedError(f"entries of the tree are 0 and 1, with one of {len(rows)} lists of weights, 2 and 3")
         if entry == 1:
             part.close(rows[at], 1 + depth)
             continue
@@ -327,15 +328,16 @@ def _read_weights(given: object, size: int) -> list[_Weights]:
         isinstance(each, list) and len(each) >= size and (len(each) - size) % 3 == 0 for each in given
     ):
         raise RefutedError(
-            f"the content needs a list 'weights' of lists of {size}, of the objective and of each limit, and of threes: "
-            "class, type, charge"
+            f"the content needs a list 'weights' of lists of {size}, of the objective and of each limit, and of threes, "
+            "each of class, type and charge"
         )
     for row in given:
         if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row[:size]) or not any(row):
             raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
-        if not all(type(place) is int and 0 <= place < 1 << 31 for at in (0, 1) for place in row[size + at :: 3]):
+        places, charges = row[size::3] + row[size + 1 :: 3], row[size + 2 :: 3]
+        if not all(type(place) is int and 0 <= place < 1 << 31 for place in places):
             raise RefutedError("a charge names a class and a type by numbers from 0 on")
-        if not all(type(charge) in (int, float) and -1e300 <= charge <= 1e300 for charge in row[size + 2 :: 3]):
+        if not all(type(charge) in (int, float) and abs(charge) <= _MOST_CHARGE for charge in charges):
             raise RefutedError("charges are finite numbers")
     return [
         _Weights(
