@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.run_problem import Gains, Neighbourhoods, Part, RunProblem, Split, choose_columns
+from optplan.solvers.paths.run_problem import Gains, Neighbourhoods, Part, RunProblem, Split, choose_columns, round_to
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
 
@@ -43,7 +43,6 @@ class _Open:
 
 #: A side that was tried: its bound, the weights (1 + L + G * F,) that attain it, and a basis to go on from.
 _Side = tuple[float, FloatArray, IntArray]
-#: Masks (N, K) and bounds on runs (2, G, F).
 _State = tuple[NDArray[np.uint8], NDArray[np.int32]]
 
 
@@ -83,9 +82,8 @@ class BranchAndPrice:
         self._next = math.inf
         self.branches = 0
         #: All plans, divided as far as the search came.
-        self._alone = np.zeros(1 + problem.limits.size + self.runs[0].size)
-        self._alone[0] = 1.0
-        self.root = Part(-math.inf, self._alone, runs=self.runs.shape[1:])
+        self._alone = np.eye(1, 1 + problem.limits.size + self.runs[0].size)[0]
+        self.root = Part(-math.inf, self._alone, charged=(self.runs.shape[2], 1 + problem.limits.size))
         self._number = 0
         #: Paths that were known when a choice was looked for last.
         self._combined = 0
@@ -216,27 +214,19 @@ class BranchAndPrice:
             return None
         return self._branch(part)
 
-    def _pay(self, weights: FloatArray, *, size: bool = False) -> float:
-        """Return what limits and bounds on runs are worth by weights; or the size of that, whatever its sign."""
-        charges = weights[1 + self.limits.size :].reshape(self.runs.shape[1:])
-        of_runs = np.where(charges > 0.0, charges * self.runs[1], charges * self.runs[0])
-        return float(weights[1 : 1 + self.limits.size] @ self.limits) + math.fsum(
-            (np.abs(of_runs) if size else of_runs).ravel().tolist()
-        )
-
     def _note(self, part: Part, bound: float, weights: FloatArray) -> None:
         """Take down what weights prove of the masks, by as few digits as do."""
         if bound <= part.bound:
             return
         cutoff = self.cutoff
-        worth = self._pay(weights, size=True)
+        worth = self.problem.pay(weights, size=True)
         if bound < math.inf and worth > TUNING.most_worth * min(self.value, max(bound, self.master.unit)):
             return
         if bound == math.inf:  # no plan keeps the limits
             part.bound, part.weights = bound, self._prove_excess(weights)
             return
         for digits in TUNING.digits if bound >= cutoff else (TUNING.usual_digits,):
-            rounded = _round(weights, digits)
+            rounded = round_to(weights, digits)
             total = self._weigh(rounded)
             if total >= cutoff:
                 break
@@ -249,13 +239,13 @@ class BranchAndPrice:
         """Return weights (1 + L,) by which the limits are exceeded beyond their tolerance: of as few digits as do."""
 
         def exceed(by: FloatArray) -> float:
-            return self._weigh(by) / max(self._pay(by, size=True), 1e-300)
+            return self._weigh(by) / max(self.problem.pay(by, size=True), 1e-300)
 
-        rounded = (_round(weights, digits) for digits in TUNING.digits)
+        rounded = (round_to(weights, digits) for digits in TUNING.digits)
         found = next((each for each in rounded if exceed(each) > 2.0 * LIMIT_TOLERANCE), None)
         # What exceeds limits by little more than the tolerance may be seen best in one of them.
-        single = np.eye(1 + self.limits.size, weights.size)[1:]
-        return max((weights.copy(), *single), key=exceed) if found is None else found
+        each = (weights.copy(), *np.eye(1 + self.limits.size, weights.size)[1:])
+        return max(each, key=exceed) if found is None else found
 
     def _fix(self, part: Part) -> bool:
         """Close nodes by their reduced costs; return whether that was worth while."""
@@ -273,7 +263,7 @@ class BranchAndPrice:
         """Return the bound of the masks by some weights."""
         if self._weighed is None or self._weighed[0] is not weights:
             least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
-            self._weighed = weights, math.fsum(least) - self._pay(weights)
+            self._weighed = weights, math.fsum(least) - self.problem.pay(weights)
         return self._weighed[1]
 
     def _levels(self) -> tuple[IntArray, FloatArray]:
@@ -296,8 +286,7 @@ class BranchAndPrice:
 
     def _combine(self) -> None:
         """Look for an incumbent among the paths known."""
-        unit = self.master.unit
-        worth = self.root.weights[1 : 1 + self.limits.size] * self.limits
+        worth, unit = self.root.weights[1 : 1 + self.limits.size] * self.limits, self.master.unit
         chosen = choose_columns(self.master, worth / unit, self.value / unit)
         if chosen is not None:
             self._offer(chosen)
@@ -330,7 +319,8 @@ class BranchAndPrice:
         split, found = self._try_splits(part, closed, splits)
         sides, problems = [], []
         for within, (value, weights, own) in zip((True, False), found, strict=True):
-            self._put(closed, split, within=within)
+            self.mask[:], self.runs[:] = closed
+            self.problem.cut(split, within=within)
             side = Part(part.bound, part.weights)
             sides.append(side)
             if self._refresh():
@@ -352,18 +342,12 @@ class BranchAndPrice:
         columns, levels = self._levels()
         owner, nodes = np.asarray(self.master.owner)[columns], np.asarray(self.master.nodes)[columns]
         # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
-        runs = np.asarray(self.master.runs)[columns]
-        known = filter(self.problem.divides, self.problem.list_counts(owner, runs, levels))
-        splits = list(islice(known, TUNING.counts_considered))
-        known = filter(self.problem.divides, self.problem.list_splits(owner, nodes, levels))
-        splits += islice(known, TUNING.divisions_considered - len(splits))
-        splits = splits or self.problem.list_any()
+        every = self.problem.list_splits(owner, nodes, levels)
+        if self.branches >= TUNING.parts_by_masks:
+            every = self.problem.list_counts(owner, np.asarray(self.master.runs)[columns], levels) + every
+        known = filter(self.problem.divides, every)
+        splits = list(islice(known, TUNING.divisions_considered)) or self.problem.list_any()
         return sorted(splits, key=self._gains.expect, reverse=True)
-
-    def _put(self, closed: _State, split: Split, *, within: bool) -> None:
-        """Go to a side of a division of a part."""
-        self.mask[:], self.runs[:] = closed
-        self.problem.cut(split, within=within)
 
     def _try_splits(self, part: Part, closed: _State, splits: list[Split]) -> tuple[Split, list[_Side]]:
         """Return the division of the greatest product of gains, and its sides; of many, as far as trying pays."""
@@ -393,23 +377,22 @@ class BranchAndPrice:
 
     def _end(self, part: Part) -> None:
         """Close a part of one plan, by its value or by the limit that it exceeds most."""
-        alone = self._alone
-        total = math.fsum(self.graphs.price(g, alone) for g in range(self.graphs.num_graphs))
+        total = math.fsum(self.graphs.price(g, self._alone) for g in range(self.graphs.num_graphs))
         used = np.asarray(self.graphs.sums)[:, 1:].sum(axis=0) / self.limits
         if is_within(used, np.ones(used.size)):
             if total < self.value:
                 self.value, self.plan = total, np.array(self.graphs.path)
-            part.bound, part.weights = total, alone
+            part.bound, part.weights = total, self._alone
         else:
             part.bound = math.inf
-            part.weights = np.zeros(alone.size)
-            part.weights[1 + used.argmax()] = 1.0 / self.limits[used.argmax()]
+            part.weights = np.eye(1, self._alone.size, 1 + int(used.argmax()))[0] / self.limits[used.argmax()]
         self.pruned = min(self.pruned, part.bound)
 
     def _try_side(self, closed: _State, split: Split, basis: IntArray, *, within: bool) -> _Side:
         """Return a side of a division, solved."""
         master = self.master
-        self._put(closed, split, within=within)
+        self.mask[:], self.runs[:] = closed
+        self.problem.cut(split, within=within)
         if not self._refresh():
             return math.inf, np.asarray(master.best).copy(), basis
         master.allow()
@@ -417,8 +400,3 @@ class BranchAndPrice:
         master.load(basis)
         self._generate(1.0, self.cutoff)
         return master.bound, np.asarray(master.best).copy(), self._copy_basis()
-
-
-def _round(weights: FloatArray, digits: int) -> FloatArray:
-    """Round weights to significant digits."""
-    return np.array([float(f"{each:.{digits - 1}e}") for each in weights.tolist()])

@@ -45,8 +45,8 @@ class Part:
     split: Split | None = None
     #: The two sides, that of the split first.
     sides: tuple[Part, Part] | None = None
-    #: Of all plans: numbers of graphs and kinds for which weights have charges on runs; None where there are none.
-    runs: tuple[int, int] | None = None
+    #: Of all plans: kinds by which weights have charges on runs, and how many weights come before these.
+    charged: tuple[int, int] = (1, 1 << 31)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +67,21 @@ class RunProblem:
 
     def list_counts(self, owner: IntArray, runs: NDArray[np.int32], levels: FloatArray) -> list[Split]:
         """List divisions of a mixture by its runs (C, F) on each kind; those nearest to halves come first."""
-        counts = np.zeros(self.runs.shape[1:])
+        counts = np.zeros(self.runs[0].shape)
         np.add.at(counts, owner, runs * levels[:, None])
         near = np.abs(counts - np.floor(counts) - 0.5)
-        splits: list[Split] = []
-        if np.count_nonzero((self.runs[0] > 0) | (self.runs[1] < self.most_runs)) < TUNING.most_counts:
-            for place in np.argsort(near, axis=None, kind="stable")[: np.count_nonzero(near < 0.5 - 1e-6)].tolist():
-                graph, kind = divmod(place, counts.shape[1])
-                splits.append((graph, -1, kind, int(counts[graph, kind])))
-        return splits
+        if np.count_nonzero((self.runs[0] > 0) | (self.runs[1] < self.most_runs)) >= TUNING.most_counts:
+            return []
+        nearest = np.argsort(near, axis=None, kind="stable")[: np.count_nonzero(near < 0.5 - 1e-6)]
+        places = [divmod(place, counts.shape[1]) for place in nearest[: TUNING.counts_considered].tolist()]
+        return [(graph, -1, kind, int(counts[graph, kind])) for graph, kind in places]
+
+    def pay(self, weights: FloatArray, *, size: bool = False) -> float:
+        """Return what limits and bounds on runs are worth by weights; or the size of that, whatever its sign."""
+        charges = weights[1 + self.limits.size :].reshape(self.runs[0].shape)
+        of_runs = np.where(charges > 0.0, charges * self.runs[1], charges * self.runs[0]).ravel()
+        of_limits = float(weights[1 : 1 + self.limits.size] @ self.limits)
+        return of_limits + math.fsum((np.abs(of_runs) if size else of_runs).tolist())
 
     @property
     def most_runs(self) -> int:
@@ -297,3 +303,8 @@ def _find_least(numbers: FloatArray, places: IntArray, count: int) -> IntArray:
         near = own <= np.partition(own, count)[count]
         places, own = places[near], own[near]
     return places[np.argsort(own, kind="stable")[:count]]
+
+
+def round_to(weights: FloatArray, digits: int) -> FloatArray:
+    """Round weights to significant digits."""
+    return np.array([float(f"{each:.{digits - 1}e}") if each else 0.0 for each in weights.tolist()])

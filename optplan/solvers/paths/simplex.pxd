@@ -32,9 +32,8 @@ cdef class RestrictedMaster:
     @cython.locals(count=Py_ssize_t, at=Py_ssize_t, c=Py_ssize_t, g=Py_ssize_t, admitted=bint)
     cpdef void allow(self) noexcept
 
-    @cython.locals(count=Py_ssize_t, changed=bint, place=Py_ssize_t, g=Py_ssize_t, kind=Py_ssize_t, side=Py_ssize_t,
-        bound=Py_ssize_t, sign=double, same=bint)
-    cpdef bint bound_runs(self, const int[:, :, ::1] bounds) noexcept
+    @cython.locals(g=Py_ssize_t, kind=Py_ssize_t, side=Py_ssize_t, bound=Py_ssize_t, at=Py_ssize_t)
+    cpdef void bound_runs(self, const int[:, :, ::1] bounds) noexcept
 
     @cython.locals(at=Py_ssize_t, column=Py_ssize_t)
     cpdef void load(self, const Py_ssize_t[::1] basis) noexcept
@@ -49,6 +48,7 @@ cdef class RestrictedMaster:
     @cython.locals(value=double)
     cdef double cost(self, Py_ssize_t column) noexcept nogil
 
+    @cython.locals(is_excess=bint)
     cdef bint is_artificial(self, Py_ssize_t column) noexcept nogil
 
     @cython.locals(graphs=Py_ssize_t, row=Py_ssize_t, total=double, limit=Py_ssize_t, each=Py_ssize_t, share=double,

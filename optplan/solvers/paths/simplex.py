@@ -153,35 +153,25 @@ class RestrictedMaster:
         for g in range(self.num_graphs):
             self.changes[g] = self.graphs.changes[g]
 
-    def bound_runs(self, bounds: Counts) -> bool:
-        """Have a row for each number of runs that is bounded; return whether there are other ones than before.
+    def bound_runs(self, bounds: Counts) -> None:
+        """Have a row for each number of runs that is bounded; a basis has to be loaded then.
 
         ``bounds`` (2, G, F) are the fewest and the most runs of each graph on each kind; where the most are none, masks
-        say so. A basis has to be loaded then.
+        say so.
         """
-        count = 0
-        changed = False
-        for place in range(self.row_of.shape[0]):
-            self.row_of[place] = -1
+        self.size = self.base
         for g in range(self.num_graphs):
             self.bounded[g] = 0
             for kind in range(self.runs.shape[1]):
                 for side in range(2):
-                    bound = bounds[side, g, kind]
-                    if bound <= 0 or bound >= self.nodes.shape[1] or count == self.row_graph.shape[0]:
-                        continue
-                    sign = 1.0 if side == 1 else -1.0
-                    same = self.row_graph[count] == g and self.row_kind[count] == kind
-                    if not (same and self.row_sign[count] == sign and self.row_side[count] == sign * bound):
-                        changed = True
-                    self.row_graph[count], self.row_kind[count] = g, kind
-                    self.row_sign[count], self.row_side[count] = sign, sign * bound
-                    self.row_of[2 * (g * self.runs.shape[1] + kind) + side] = count
-                    self.bounded[g] = 1
-                    count += 1
-        changed = changed or self.size != self.base + count
-        self.size = self.base + count
-        return changed
+                    bound, at = bounds[side, g, kind], self.size - self.base
+                    if 0 < bound < self.nodes.shape[1] and at < self.row_graph.shape[0]:
+                        self.row_graph[at], self.row_kind[at] = g, kind
+                        self.row_sign[at] = 1.0 if side == 1 else -1.0
+                        self.row_side[at] = self.row_sign[at] * bound
+                        self.row_of[2 * (g * self.runs.shape[1] + kind) + side] = at
+                        self.bounded[g] = 1
+                        self.size += 1
 
     def load(self, basis: Places) -> None:
         """Take a basis and compute its inverse; a column that would make it singular is replaced.
@@ -259,9 +249,8 @@ class RestrictedMaster:
 
     def is_artificial(self, column: int) -> bool:
         """Whether a column stands for what is missing: a graph's path, or keeping a bound on runs."""
-        if column >= -self.base:
-            return column < -self.num_limits
-        return (-1 - self.base - column) % 2 == 1
+        is_excess: bool = (-1 - self.base - column) % 2 == 1
+        return is_excess if column < -self.base else column < -self.num_limits
 
     def direct(self, column: int) -> None:
         """Write a column in terms of the basis into ``entering``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -242,6 +243,44 @@ def search(seed: int) -> list[float]:
     found.run(100_000)
     master = found.master
     return [found.value, found.bound, found.branches, master.count, master.passes, master.pivots, *found.root.weights]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_divisions_by_runs_find_the_best_of_all_choices(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Whether numbers of runs are divided from the first part on or never, the optimum is the same, and is proven."""
+    graphs, kinds, own, limits = draw(seed)
+    found = []
+    for parts in (0, 1_000_000):
+        monkeypatch.setattr(branch_price, "TUNING", replace(TUNING, parts_by_masks=parts))
+        problem = run_problem.state_runs(graphs, kinds, own, limits)
+        assert problem is not None
+        searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
+        searched.run(100_000)
+        found.append(searched.value)
+        assert searched.bound == searched.value or searched.bound >= searched.value * (1 - 1e-6)
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_a_mixture_is_divided_by_the_runs_it_leaves_between_two_numbers() -> None:
+    """A half of a path with 2 runs on kind 0, half of one with 1: at most 1, or more. Kind 1 has 1 run in both.
+
+    Once it has at most 1, that divides nothing; at most none closes the kind's nodes, and 2 at least are a bound.
+    """
+    graphs, kinds, own, limits = draw(0)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    runs = np.zeros((2, problem.runs.shape[2]), dtype=np.int32)
+    runs[:, 0], runs[:, 1] = [2, 1], 1
+    owner, levels = np.zeros(2, dtype=int), np.array([0.5, 0.5])
+    (split,) = problem.list_counts(owner, runs, levels)
+    assert split == (0, -1, 0, 1)
+    assert problem.divides(split)
+    problem.cut(split, within=False)
+    assert problem.runs[0, 0, 0] == 2
+    assert not problem.divides(split)
+    problem.cut((0, -1, 1, 0), within=True)
+    rows = problem.mask[problem.starts[0] : problem.starts[1], problem.kinds[0, 1] : problem.kinds[0, 2]]
+    assert rows.all()
 
 
 @pytest.mark.slow

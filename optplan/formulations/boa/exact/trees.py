@@ -55,10 +55,10 @@ def _write_parts(root: run_problem.Part, bound: float | None, limit: str) -> Tre
 
     def number(weights: FloatArray) -> int:
         """Return the number of some weights, with class, type and charge of each run that is charged."""
-        size = weights.size if root.runs is None else weights.size - root.runs[0] * root.runs[1]
+        kinds, size = root.charged
         row = weights[:size].tolist()
         for place in np.flatnonzero(weights[size:]).tolist():
-            row += [place // root.runs[1], place % root.runs[1], float(weights[size + place])]
+            row += [*divmod(place, kinds), float(weights[size + place])]
         return rows.setdefault(tuple(row), len(rows))
 
     waiting = [root]

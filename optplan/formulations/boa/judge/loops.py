@@ -177,7 +177,8 @@ class ClassRuns:
             for f in range(self.types):
                 if f != h:
                     least = min(least, self.done[j, f] + self.come[0, k])
-        return least + self.charge[h]
+        least += self.charge[h]
+        return least
 
     def advance(self, h: int, a: int, j: int) -> None:
         """Lengthen runs on a type by an epoch: those that began in epoch ``a``, or all where none is kept short."""

@@ -249,10 +249,7 @@ class _Part:
 def find_most(
     weights: FloatArray, limits: FloatArray, bound: float | None, charges: Sequence[float] = ()
 ) -> float | None:
-    """Return what better plans within the limits stay below, weighted; None where weights can prove nothing.
-
-    ``charges`` are what such plans pay at most beside that, each.
-    """
+    """Return what better plans within the limits and charges stay below, weighted; None where nothing is proven."""
     of_limits, of_runs = float(weights[1:] @ limits), sum(charges)
     size = of_limits + sum(map(abs, charges))
     if weights[0] == 0.0:
@@ -327,10 +324,8 @@ def _read_weights(given: object, size: int) -> list[_Weights]:
     if not isinstance(given, list) or not all(
         isinstance(each, list) and len(each) >= size and (len(each) - size) % 3 == 0 for each in given
     ):
-        raise RefutedError(
-            f"the content needs a list 'weights' of lists of {size}, of the objective and of each limit, and of threes, "
-            "each of class, type and charge"
-        )
+        lists = f"lists of {size}, of the objective and of each limit, and of threes, each of class, type and charge"
+        raise RefutedError(f"the content needs a list 'weights' of {lists}")
     for row in given:
         if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row[:size]) or not any(row):
             raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
@@ -339,10 +334,5 @@ def _read_weights(given: object, size: int) -> list[_Weights]:
             raise RefutedError("a charge names a class and a type by numbers from 0 on")
         if not all(type(charge) in (int, float) and abs(charge) <= _MOST_CHARGE for charge in charges):
             raise RefutedError("charges are finite numbers")
-    return [
-        _Weights(
-            np.array(row[:size], dtype=float),
-            tuple(zip(row[size::3], row[size + 1 :: 3], map(float, row[size + 2 :: 3]), strict=True)),
-        )
-        for row in given
-    ]
+    threes = [zip(row[size::3], row[size + 1 :: 3], map(float, row[size + 2 :: 3]), strict=True) for row in given]
+    return [_Weights(np.array(row[:size], dtype=float), tuple(own)) for row, own in zip(given, threes, strict=True)]

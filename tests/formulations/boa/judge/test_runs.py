@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from optplan.formulations.boa.exact.trees import write_runs
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
-from optplan.solvers.paths import closing, linked_dual
+from optplan.solvers.paths import TUNING, branch_price, closing, linked_dual
 from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.run_problem import RunProblem
 from optplan.solvers.paths.search import Effort, OutOfEffortError
@@ -174,6 +175,7 @@ def test_divisions_by_runs_prove_the_optimum_and_no_more(monkeypatch: pytest.Mon
     Of 150 instances, and of thousands of forged trees: other numbers of runs, and other charges, prove nothing more.
     """
     monkeypatch.setattr(RunProblem, "list_splits", lambda *_: [])
+    monkeypatch.setattr(branch_price, "TUNING", replace(TUNING, parts_by_masks=0))
     rng = random.Random(1)
     divided = charged = tried = 0
     for seed in range(1_000, 1_150):
@@ -237,11 +239,11 @@ def find_divisions_by_runs(numbers: list[int]) -> Iterator[int]:
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [2, 0, 0, 0, 999]}, "some of"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [3, 9, 0, 1, 0, 0]}, "one of 5 classes"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [3, 0, 99, 1, 0, 0]}, "one of 3 types"),
-        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 0]], "tree": [0, 0]}, "threes: class, type, charge"),
-        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 99, 1.0]], "tree": [0, 0]}, "one of 5 classes, and one of its types"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 0]], "tree": [0, 0]}, "threes, each of class, type and charge"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 99, 1.0]], "tree": [0, 0]}, "one of 5 classes, and"),
         (
             {"weights": [[1.0, 1.0, 1.0, 1.0, 9, 0, 1.0]], "tree": [1, 0, 0, 0]},
-            "one of 5 classes, and one of its types",
+            "one of 5 classes, and",
         ),
         ({"weights": [[1.0, 1.0, 1.0, 1.0, 0.5, 0, 1.0]], "tree": [0, 0]}, "by numbers from 0 on"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 0, "1"]], "tree": [0, 0]}, "charges are finite numbers"),
