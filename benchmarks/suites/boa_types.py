@@ -45,7 +45,7 @@ _PROMISES: dict[str, tuple[str, tuple[tuple[str, str, dict[str, float]], ...]]] 
     ),
 }
 #: Made-up instances of many types with a quota each: types, classes, seeds, and seconds for a solve.
-_MANY_TYPES = ((6, 5, (1, 2), 20.0), (8, 5, (1, 2), 30.0), (12, 5, (1, 2), 60.0), (3, 50, (1, 2), 30.0))
+_MANY_TYPES = ((6, 5, (1, 2), 20.0), (8, 5, (1, 2, 3, 7, 23), 30.0), (12, 5, (1, 2), 60.0), (3, 50, (1, 2), 30.0))
 _EPOCHS, _WIDTHS = 20, 16
 _SAMPLES = 200
 #: Seconds for each re-solve of an explanation.

@@ -80,9 +80,13 @@ class Tuning:
     #: Branch and price: graphs and limits, and steps of one pass over all graphs, for which a part is still quick.
     most_rows: int = 150
     most_steps: int = 30_000_000
-    #: Divisions that are thought of for each part, and how many are tried in a row that are no better; stretches of
+    #: Divisions that are thought of for each part: from so many parts on, so many of them by numbers of runs, of which
+    #: so many at most are bounded at once; and how many are tried in a row that are no better; stretches of
     #: layers in which what a division gains is averaged.
     divisions_considered: int = 16
+    parts_by_masks: int = 70
+    counts_considered: int = 8
+    most_counts: int = 40
     divisions_in_vain: int = 3
     gain_stages: int = 4
     #: How far from the least bound to the incumbent a part may be for the search to go on with it.

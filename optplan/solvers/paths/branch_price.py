@@ -26,22 +26,24 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.run_problem import Gains, Neighbourhoods, Part, RunProblem, Split, choose_columns
+from optplan.solvers.paths.run_problem import Gains, Neighbourhoods, Part, RunProblem, Split, choose_columns, round_to
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
 
 
 @dataclass(eq=False)
 class _Open:
-    """A part that is not closed: its masks (packed), and a basis to start from."""
+    """A part that is not closed: its masks (packed), its bounds on runs (2, G, F), and a basis to start from."""
 
     part: Part
     closed: NDArray[np.uint8]
+    runs: NDArray[np.int32]
     basis: IntArray
 
 
-#: A side that was tried: its bound, the weights (1 + L,) that attain it, and a basis to go on from.
+#: A side that was tried: its bound, the weights (1 + L + G * F,) that attain it, and a basis to go on from.
 _Side = tuple[float, FloatArray, IntArray]
+_State = tuple[NDArray[np.uint8], NDArray[np.int32]]
 
 
 class BranchAndPrice:
@@ -65,9 +67,11 @@ class BranchAndPrice:
         self.problem, self.graphs, self.limits = problem, problem.graphs, problem.limits
         self.gap, self.effort, self.report, self.known = gap, effort, report, known
         self.master = RestrictedMaster(
-            problem.graphs, problem.limits, unit, TUNING.artificial_cost, TUNING.column_memory
+            problem.graphs, problem.limits, unit, TUNING.artificial_cost, TUNING.column_memory, TUNING.most_counts
         )
         self.mask, self._given = problem.mask, problem.mask.copy()
+        self.runs = problem.runs
+        self.runs[0], self.runs[1] = 0, problem.most_runs
         #: The incumbent's value, and its nodes (G, E) if it is of this search.
         self.value = value
         self.plan: NodeArray | None = None
@@ -78,7 +82,8 @@ class BranchAndPrice:
         self._next = math.inf
         self.branches = 0
         #: All plans, divided as far as the search came.
-        self.root = Part(-math.inf, np.eye(1 + problem.limits.size)[0])
+        self._alone = np.eye(1, 1 + problem.limits.size + self.runs[0].size)[0]
+        self.root = Part(-math.inf, self._alone, charged=(self.runs.shape[2], 1 + problem.limits.size))
         self._number = 0
         #: Paths that were known when a choice was looked for last.
         self._combined = 0
@@ -106,7 +111,7 @@ class BranchAndPrice:
         if not self._refresh():
             return
         self._add_known()
-        self._requeue(_Open(self.root, np.packbits(self.mask), np.asarray(self.master.basis).copy()))
+        self._requeue(_Open(self.root, np.packbits(self.mask), self.runs.copy(), self._copy_basis()))
         while self.open and self.open[0][0] < self.cutoff:
             problem: _Open | None = heapq.heappop(self.open)[2]
             while problem is not None:
@@ -147,6 +152,9 @@ class BranchAndPrice:
                     self.master.add(g)
                 seen.add(key)
 
+    def _copy_basis(self) -> IntArray:
+        return np.asarray(self.master.basis)[: self.master.size].copy()
+
     def _requeue(self, problem: _Open) -> None:
         self._number += 1
         heapq.heappush(self.open, (problem.part.bound, self._number, problem))
@@ -186,8 +194,10 @@ class BranchAndPrice:
         """Divide a part, or close it; return the side to go on with."""
         part = problem.part
         self.mask[:] = np.unpackbits(problem.closed, count=self.mask.size).reshape(self.mask.shape)
+        self.runs[:] = problem.runs
         self._refresh()
         self.master.allow()
+        self.master.bound_runs(self.runs)
         self.master.load(problem.basis)
         for _ in range(TUNING.fixing_rounds):
             bound = self._solve()
@@ -209,14 +219,14 @@ class BranchAndPrice:
         if bound <= part.bound:
             return
         cutoff = self.cutoff
-        worth = float(weights[1:] @ self.limits)
+        worth = self.problem.pay(weights, size=True)
         if bound < math.inf and worth > TUNING.most_worth * min(self.value, max(bound, self.master.unit)):
             return
         if bound == math.inf:  # no plan keeps the limits
             part.bound, part.weights = bound, self._prove_excess(weights)
             return
         for digits in TUNING.digits if bound >= cutoff else (TUNING.usual_digits,):
-            rounded = _round(weights, digits)
+            rounded = round_to(weights, digits)
             total = self._weigh(rounded)
             if total >= cutoff:
                 break
@@ -229,12 +239,13 @@ class BranchAndPrice:
         """Return weights (1 + L,) by which the limits are exceeded beyond their tolerance: of as few digits as do."""
 
         def exceed(by: FloatArray) -> float:
-            return self._weigh(by) / max(float(by[1:] @ self.limits), 1e-300)
+            return self._weigh(by) / max(self.problem.pay(by, size=True), 1e-300)
 
-        rounded = (_round(weights, digits) for digits in TUNING.digits)
+        rounded = (round_to(weights, digits) for digits in TUNING.digits)
         found = next((each for each in rounded if exceed(each) > 2.0 * LIMIT_TOLERANCE), None)
         # What exceeds limits by little more than the tolerance may be seen best in one of them.
-        return max((weights.copy(), *np.eye(weights.size)[1:]), key=exceed) if found is None else found
+        each = (weights.copy(), *np.eye(1 + self.limits.size, weights.size)[1:])
+        return max(each, key=exceed) if found is None else found
 
     def _fix(self, part: Part) -> bool:
         """Close nodes by their reduced costs; return whether that was worth while."""
@@ -252,11 +263,11 @@ class BranchAndPrice:
         """Return the bound of the masks by some weights."""
         if self._weighed is None or self._weighed[0] is not weights:
             least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
-            self._weighed = weights, math.fsum(least) - float(weights[1:] @ self.limits)
+            self._weighed = weights, math.fsum(least) - self.problem.pay(weights)
         return self._weighed[1]
 
     def _levels(self) -> tuple[IntArray, FloatArray]:
-        basis, levels = np.asarray(self.master.basis), np.asarray(self.master.levels)
+        basis, levels = self._copy_basis(), np.asarray(self.master.levels)[: self.master.size]
         used = np.flatnonzero((basis >= 0) & (levels > TUNING.level))
         return basis[used], levels[used]
 
@@ -275,8 +286,8 @@ class BranchAndPrice:
 
     def _combine(self) -> None:
         """Look for an incumbent among the paths known."""
-        unit = self.master.unit
-        chosen = choose_columns(self.master, self.root.weights[1:] * self.limits / unit, self.value / unit)
+        worth, unit = self.root.weights[1 : 1 + self.limits.size] * self.limits, self.master.unit
+        chosen = choose_columns(self.master, worth / unit, self.value / unit)
         if chosen is not None:
             self._offer(chosen)
 
@@ -300,7 +311,7 @@ class BranchAndPrice:
 
     def _branch(self, part: Part) -> _Open | None:
         """Divide a part by the best of some divisions; return the side to go on with."""
-        closed = self.mask.copy()
+        closed = self.mask.copy(), self.runs.copy()
         splits = self._list_splits()
         if not splits:
             self._end(part)
@@ -308,7 +319,7 @@ class BranchAndPrice:
         split, found = self._try_splits(part, closed, splits)
         sides, problems = [], []
         for within, (value, weights, own) in zip((True, False), found, strict=True):
-            self.mask[:] = closed
+            self.mask[:], self.runs[:] = closed
             self.problem.cut(split, within=within)
             side = Part(part.bound, part.weights)
             sides.append(side)
@@ -319,7 +330,7 @@ class BranchAndPrice:
             if side.bound >= self.cutoff:
                 self.pruned = min(self.pruned, side.bound)
             else:
-                problems.append(_Open(side, np.packbits(self.mask), own))
+                problems.append(_Open(side, np.packbits(self.mask), self.runs.copy(), own))
         part.split, part.sides = split, (sides[0], sides[1])
         problems.sort(key=lambda each: each.part.bound)
         for other in problems[1:]:
@@ -331,13 +342,16 @@ class BranchAndPrice:
         columns, levels = self._levels()
         owner, nodes = np.asarray(self.master.owner)[columns], np.asarray(self.master.nodes)[columns]
         # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
-        known = filter(self.problem.divides, self.problem.list_splits(owner, nodes, levels))
+        every = self.problem.list_splits(owner, nodes, levels)
+        if self.branches >= TUNING.parts_by_masks:
+            every = self.problem.list_counts(owner, np.asarray(self.master.runs)[columns], levels) + every
+        known = filter(self.problem.divides, every)
         splits = list(islice(known, TUNING.divisions_considered)) or self.problem.list_any()
         return sorted(splits, key=self._gains.expect, reverse=True)
 
-    def _try_splits(self, part: Part, closed: NDArray[np.uint8], splits: list[Split]) -> tuple[Split, list[_Side]]:
+    def _try_splits(self, part: Part, closed: _State, splits: list[Split]) -> tuple[Split, list[_Side]]:
         """Return the division of the greatest product of gains, and its sides; of many, as far as trying pays."""
-        basis, cutoff = np.asarray(self.master.basis).copy(), self.cutoff
+        basis, cutoff = self._copy_basis(), self.cutoff
         # A part of which rounding leaves nothing proven has the bound of none: values are never negative.
         bound = max(part.bound, 0.0)
         ceiling = min(cutoff, 2.0 * bound)
@@ -363,31 +377,26 @@ class BranchAndPrice:
 
     def _end(self, part: Part) -> None:
         """Close a part of one plan, by its value or by the limit that it exceeds most."""
-        alone = np.eye(1 + self.limits.size)[0]
-        total = math.fsum(self.graphs.price(g, alone) for g in range(self.graphs.num_graphs))
+        total = math.fsum(self.graphs.price(g, self._alone) for g in range(self.graphs.num_graphs))
         used = np.asarray(self.graphs.sums)[:, 1:].sum(axis=0) / self.limits
         if is_within(used, np.ones(used.size)):
             if total < self.value:
                 self.value, self.plan = total, np.array(self.graphs.path)
-            part.bound, part.weights = total, alone
+            part.bound, part.weights = total, self._alone
         else:
             part.bound = math.inf
-            part.weights = np.append(0.0, (np.arange(used.size) == used.argmax()) / self.limits)
+            part.weights = np.eye(1, self._alone.size, 1 + int(used.argmax()))[0] / self.limits[used.argmax()]
         self.pruned = min(self.pruned, part.bound)
 
-    def _try_side(self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool) -> _Side:
+    def _try_side(self, closed: _State, split: Split, basis: IntArray, *, within: bool) -> _Side:
         """Return a side of a division, solved."""
         master = self.master
-        self.mask[:] = closed
+        self.mask[:], self.runs[:] = closed
         self.problem.cut(split, within=within)
         if not self._refresh():
             return math.inf, np.asarray(master.best).copy(), basis
         master.allow()
+        master.bound_runs(self.runs)
         master.load(basis)
         self._generate(1.0, self.cutoff)
-        return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
-
-
-def _round(weights: FloatArray, digits: int) -> FloatArray:
-    """Round weights to significant digits."""
-    return np.array([float(f"{each:.{digits - 1}e}") for each in weights.tolist()])
+        return master.bound, np.asarray(master.best).copy(), self._copy_basis()

@@ -25,7 +25,8 @@ from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 from optplan.solvers.paths.runs import RunGraphs
 from optplan.solvers.paths.simplex import RestrictedMaster
 
-#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not. With layer -1
+#: graph, -1, kind and number: on one side the graph's path has at most so many runs on the kind, on the other more.
 Split = tuple[int, int, int, int]
 
 
@@ -34,7 +35,8 @@ class Part:
     """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it."""
 
     #: No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have 0
-    #: for the value: then they prove that there is none.
+    #: for the value: then they prove that there is none. They may go on (1 + L + G * F,): what each run on a kind is
+    #: charged, by graph.
     bound: float
     weights: FloatArray
     #: Weights (1 + L,) by which nodes were closed, in turn.
@@ -43,6 +45,8 @@ class Part:
     split: Split | None = None
     #: The two sides, that of the split first.
     sides: tuple[Part, Part] | None = None
+    #: Of all plans: kinds by which weights have charges on runs, and how many weights come before these.
+    charged: tuple[int, int] = (1, 1 << 31)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,31 @@ class RunProblem:
     limits: FloatArray
     #: (N, K) The nodes that may not be used, to be written.
     mask: NDArray[np.uint8]
+    #: (2, G, F) The fewest and the most runs of each graph on each kind.
+    runs: NDArray[np.int32] = field(default_factory=lambda: np.zeros((2, 0, 0), dtype=np.int32))
+
+    def list_counts(self, owner: IntArray, runs: NDArray[np.int32], levels: FloatArray) -> list[Split]:
+        """List divisions of a mixture by its runs (C, F) on each kind; those nearest to halves come first."""
+        counts = np.zeros(self.runs[0].shape)
+        np.add.at(counts, owner, runs * levels[:, None])
+        near = np.abs(counts - np.floor(counts) - 0.5)
+        if np.count_nonzero((self.runs[0] > 0) | (self.runs[1] < self.most_runs)) >= TUNING.most_counts:
+            return []
+        nearest = np.argsort(near, axis=None, kind="stable")[: np.count_nonzero(near < 0.5 - 1e-6)]
+        places = [divmod(place, counts.shape[1]) for place in nearest[: TUNING.counts_considered].tolist()]
+        return [(graph, -1, kind, int(counts[graph, kind])) for graph, kind in places]
+
+    def pay(self, weights: FloatArray, *, size: bool = False) -> float:
+        """Return what limits and bounds on runs are worth by weights; or the size of that, whatever its sign."""
+        charges = weights[1 + self.limits.size :].reshape(self.runs[0].shape)
+        of_runs = np.where(charges > 0.0, charges * self.runs[1], charges * self.runs[0]).ravel()
+        of_limits = float(weights[1 : 1 + self.limits.size] @ self.limits)
+        return of_limits + math.fsum((np.abs(of_runs) if size else of_runs).tolist())
+
+    @property
+    def most_runs(self) -> int:
+        """So many runs are no bound: the longest graph's layers."""
+        return int(np.diff(self.starts).max())
 
     def list_splits(self, owner: IntArray, nodes: NodeArray, levels: FloatArray) -> list[Split]:
         """List divisions of a mixture, by kinds and within kinds; those nearest to halves come first.
@@ -84,6 +113,8 @@ class RunProblem:
     def divides(self, split: Split) -> bool:
         """Whether either side of a division has open nodes in its layer."""
         graph, layer, first, behind = split
+        if layer < 0:
+            return bool(self.runs[0, graph, first] <= behind < self.runs[1, graph, first])
         row = self.mask[int(self.starts[graph]) + layer]
         inside = behind - first - int(row[first:behind].sum())
         return 0 < inside < int(row.size) - int(row.sum())
@@ -91,6 +122,12 @@ class RunProblem:
     def cut(self, split: Split, *, within: bool) -> None:
         """Close what a side of a division does not hold."""
         graph, layer, first, behind = split
+        if layer < 0:
+            self.runs[int(within), graph, first] = behind if within else behind + 1
+            if within and behind == 0:
+                nodes = slice(int(self.kinds[graph, first]), int(self.kinds[graph, first + 1]))
+                self.mask[int(self.starts[graph]) : int(self.starts[graph + 1]), nodes] = 1
+            return
         row = self.mask[int(self.starts[graph]) + layer]
         if within:
             row[:first] = 1
@@ -168,7 +205,9 @@ def state_runs(
     found = RunGraphs(steps, entries, starts, bounds, owns, used, most_within(limits))
     mask: NDArray[np.uint8] = np.asarray(found.closed)
     mask[:] = closed
-    return RunProblem(found, starts, bounds, limits, mask)
+    runs = np.zeros((2, *owns.shape), dtype=np.int32)
+    runs[1] = np.diff(starts).max()
+    return RunProblem(found, starts, bounds, limits, mask, runs)
 
 
 def _divide(paths: NodeArray, levels: FloatArray, kinds: list[int]) -> Iterator[tuple[float, tuple[int, int, int]]]:
@@ -264,3 +303,8 @@ def _find_least(numbers: FloatArray, places: IntArray, count: int) -> IntArray:
         near = own <= np.partition(own, count)[count]
         places, own = places[near], own[near]
     return places[np.argsort(own, kind="stable")[:count]]
+
+
+def round_to(weights: FloatArray, digits: int) -> FloatArray:
+    """Round weights to significant digits."""
+    return np.array([float(f"{each:.{digits - 1}e}") if each else 0.0 for each in weights.tolist()])

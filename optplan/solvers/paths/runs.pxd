@@ -23,7 +23,8 @@ cdef class RunGraphs:
     cdef public double[:, ::1] sums
     cdef double[:, :, ::1] tables
     cdef double[:, ::1] run, enter, go, part, suffix, prefix, through
-    cdef double[::1] come, must
+    cdef double[::1] come, must, charge
+    cdef public int[:, ::1] runs
 
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, limit=Py_ssize_t, changed=bint, left=double)
     cpdef bint refresh(self) noexcept
@@ -44,7 +45,7 @@ cdef class RunGraphs:
     cdef bint find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
 
     @cython.locals(endless=double, origin=Py_ssize_t, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, c=Py_ssize_t,
-        weight=double, row=Py_ssize_t, k=Py_ssize_t, cost=double, f=Py_ssize_t)
+        place=Py_ssize_t, weight=double, row=Py_ssize_t, k=Py_ssize_t, cost=double, f=Py_ssize_t)
     cdef void weigh(self, Py_ssize_t g, const double[::1] weights) noexcept nogil
 
     @cython.locals(j=Py_ssize_t)
@@ -64,7 +65,7 @@ cdef class RunGraphs:
     cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t end, Py_ssize_t table) noexcept nogil
 
     @cython.locals(endless=double, best=double, node=Py_ssize_t, kind=Py_ssize_t, h=Py_ssize_t, f=Py_ssize_t,
-        k=Py_ssize_t)
+        k=Py_ssize_t, cost=double)
     cpdef double price(self, Py_ssize_t g, const double[::1] weights) noexcept
 
     @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, j=Py_ssize_t,

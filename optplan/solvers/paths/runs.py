@@ -68,6 +68,9 @@ class RunGraphs:
         self.least = np.zeros(self.num_graphs)
         self.path = np.zeros((self.num_graphs, depth), dtype=np.int32)
         self.sums = np.zeros((self.num_graphs, 1 + self.num_limits))
+        #: (G, F) How many runs on each kind the best paths have, and (F,) what each run is charged.
+        self.runs = np.zeros((self.num_graphs, self.num_kinds), dtype=np.int32)
+        self.charge = np.zeros(self.num_kinds)
         #: Room to work in.
         self.run = np.empty((depth, self.width))
         self.enter = np.empty((self.num_kinds, self.width))
@@ -221,9 +224,15 @@ class RunGraphs:
         return changed or before != self.free[g, h]
 
     def weigh(self, g: int, weights: Floats) -> None:
-        """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite."""
+        """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite.
+
+        Weights may go on (1 + L + G * F,): what each run on each kind is charged, by graph.
+        """
         endless = 1e300 * 1e300
         origin = self.starts[g]
+        for h in range(self.num_kinds):
+            place = 1 + self.num_limits + g * self.num_kinds + h
+            self.charge[h] = weights[place] if place < weights.shape[0] else 0.0
         for h in range(self.num_kinds):
             first, behind = self.least_low[g, h], self.most_high[g, h]
             if first >= behind:
@@ -292,6 +301,7 @@ class RunGraphs:
                 lowest = endless
                 for k in range(first, behind):
                     lowest = min(lowest, self.go[j, k] + self.enter[f, k])
+                lowest += self.charge[h]
                 if self.per_kind:
                     if f != h:
                         self.suffix[j, f] = min(self.suffix[j, f], lowest)
@@ -330,8 +340,9 @@ class RunGraphs:
         for h in range(self.num_kinds):
             f = h if self.per_kind else 0
             for k in range(self.low[self.starts[g], h], self.high[self.starts[g], h]):
-                if self.go[0, k] + self.enter[f, k] < best:
-                    best = self.go[0, k] + self.enter[f, k]
+                cost = self.go[0, k] + self.enter[f, k] + self.charge[h]
+                if cost < best:
+                    best = cost
                     node, kind = k, h
         self.least[g] = best
         if node >= 0:
@@ -371,8 +382,9 @@ class RunGraphs:
                 for h in range(self.num_kinds):
                     if h != kind:
                         for k in range(self.low[row, h], self.high[row, h]):
-                            if self.enter[f, k] + self.go[j + 1, k] < best:
-                                best, after, later = self.enter[f, k] + self.go[j + 1, k], k, h
+                            cost = self.enter[f, k] + self.go[j + 1, k] + self.charge[h]
+                            if cost < best:
+                                best, after, later = cost, k, h
             if later != kind:
                 begin = j + 1
             node, kind = after, later
@@ -410,12 +422,17 @@ class RunGraphs:
         kind = before = 0
         for c in range(1 + self.num_limits):
             self.sums[g, c] = 0.0
+        for kind in range(self.num_kinds):
+            self.runs[g, kind] = 0
+        kind = 0
         for j in range(self.starts[g + 1] - self.starts[g]):
             node = self.path[g, j]
             while node >= self.kinds[g, kind + 1]:
                 kind += 1
             while node < self.kinds[g, kind]:
                 kind -= 1
+            if j == 0 or kind != before:
+                self.runs[g, kind] += 1
             if j == 0:
                 before = kind
             for c in range(1 + self.num_limits):
@@ -491,13 +508,13 @@ class RunGraphs:
                     cost = min(cost, self.come[k])
             if begins:
                 if j == 0:
-                    cost = self.enter[own, k]
+                    cost = self.enter[own, k] + self.charge[h]
                 elif self.per_kind:
                     for f in range(self.num_kinds):
                         if f != h:
-                            cost = min(cost, self.prefix[j, f] + self.enter[f, k])
+                            cost = min(cost, self.prefix[j, f] + self.enter[f, k] + self.charge[h])
                 else:
-                    cost = min(cost, left + self.enter[0, k])
+                    cost = min(cost, left + self.enter[0, k] + self.charge[h])
             if self.run[j, k] < endless:
                 self.through[j, k] = min(self.through[j, k], cost + self.tables[table, j, k])
             self.come[k] = cost + self.run[j, k]

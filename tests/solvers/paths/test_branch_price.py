@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -244,6 +245,44 @@ def search(seed: int) -> list[float]:
     return [found.value, found.bound, found.branches, master.count, master.passes, master.pivots, *found.root.weights]
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_divisions_by_runs_find_the_best_of_all_choices(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Whether numbers of runs are divided from the first part on or never, the optimum is the same, and is proven."""
+    graphs, kinds, own, limits = draw(seed)
+    found = []
+    for parts in (0, 1_000_000):
+        monkeypatch.setattr(branch_price, "TUNING", replace(TUNING, parts_by_masks=parts))
+        problem = run_problem.state_runs(graphs, kinds, own, limits)
+        assert problem is not None
+        searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
+        searched.run(100_000)
+        found.append(searched.value)
+        assert searched.bound == searched.value or searched.bound >= searched.value * (1 - 1e-6)
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_a_mixture_is_divided_by_the_runs_it_leaves_between_two_numbers() -> None:
+    """A half of a path with 2 runs on kind 0, half of one with 1: at most 1, or more. Kind 1 has 1 run in both.
+
+    Once it has at most 1, that divides nothing; at most none closes the kind's nodes, and 2 at least are a bound.
+    """
+    graphs, kinds, own, limits = draw(0)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    runs = np.zeros((2, problem.runs.shape[2]), dtype=np.int32)
+    runs[:, 0], runs[:, 1] = [2, 1], 1
+    owner, levels = np.zeros(2, dtype=int), np.array([0.5, 0.5])
+    (split,) = problem.list_counts(owner, runs, levels)
+    assert split == (0, -1, 0, 1)
+    assert problem.divides(split)
+    problem.cut(split, within=False)
+    assert problem.runs[0, 0, 0] == 2
+    assert not problem.divides(split)
+    problem.cut((0, -1, 1, 0), within=True)
+    rows = problem.mask[problem.starts[0] : problem.starts[1], problem.kinds[0, 1] : problem.kinds[0, 2]]
+    assert rows.all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_compiled_and_interpreted_searches_agree_to_the_bit(
@@ -254,6 +293,86 @@ def test_compiled_and_interpreted_searches_agree_to_the_bit(
     monkeypatch.setattr(run_problem, "RunGraphs", interpret(runs).RunGraphs)
     monkeypatch.setattr(branch_price, "RestrictedMaster", interpret(simplex).RestrictedMaster)
     assert search(seed) == compiled
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_runs_are_charged_once_each(interpret: Interpret, interpreted: bool) -> None:
+    """Being on kind 0 costs 1 a layer, on kind 1 nothing, and there is one path: 1, 0, 1, of value 1.
+
+    It has one run on kind 0 and two on kind 1: charged 10 and 100 each, it weighs 211, to the judge, too. So it does
+    where a run on kind 1 may not be longer than the limit of 1 allows, but then two.
+    """
+    steps = np.zeros((2, 3, 2))
+    steps[0, :, 0] = 1.0
+    steps[1, :, 1] = 1.0
+    entries, begins, own = np.zeros((2, 1, 2)), np.array([0, 1, 2]), np.array([0, 1])
+    used = np.array([[[0], [1]]], dtype=np.uint8)
+    weights = np.array([1.0, 0.0, 10.0, 100.0])
+    for limit in (9.0, 2.0):
+        made = (interpret(runs) if interpreted else runs).RunGraphs(
+            steps, entries[:, None], np.array([0, 3]), begins[None], own[None] - 1, used, np.array([limit])
+        )
+        closed = np.asarray(made.closed)
+        closed[[0, 2], 0] = 1
+        closed[1, 1] = 1
+        assert made.refresh()
+        assert made.price(0, weights) == 211.0
+        assert np.asarray(made.runs).tolist() == [[1, 2]]
+        assert made.fix_by_reduced_cost(0, weights, 211.0) == 0
+        assert made.fix_by_reduced_cost(0, weights, 210.0) == 3
+        judged = (interpret(loops) if interpreted else loops).ClassRuns(
+            steps, entries, begins, own, np.ones((2, 2), dtype=np.uint8)
+        )
+        for epoch, option in ((0, 1), (1, 0), (2, 1)):
+            judged.divide(epoch, option, option + 1, True, 1)
+        judged.bind(1, limit)
+        assert judged.find_least(weights) == 211.0
+        assert not judged.close(weights, 211.5, 2)
+        assert judged.close(weights, 210.0, 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_the_judge_finds_the_same_sums_with_charges(interpret: Interpret, interpreted: bool, seed: int) -> None:
+    """Charges of either sign for each run: what the solver's path weighs, what the judge finds, what both close."""
+    graphs, kinds, own, limits = draw(seed)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    rng = np.random.default_rng(seed)
+    charges = rng.normal(0.0, 1.0, problem.runs.shape[1:])
+    weights = np.concatenate([[1.0], rng.uniform(0.0, 1.0, limits.size), charges.ravel()])
+    if not problem.graphs.refresh():
+        return
+    forced = np.asarray(problem.graphs.forced)
+    for g, costs in enumerate(graphs):
+        least = problem.graphs.price(g, weights)
+        steps = np.concatenate([costs.run_value[None], costs.run_consumption])
+        entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])[:, :, 0]
+        own_numbers = own[g] + 1
+        begins = np.searchsorted(kinds[g], np.arange(own_numbers.size + 1))
+        judged = (interpret(loops) if interpreted else loops).ClassRuns(
+            steps,
+            np.ascontiguousarray(entries),
+            begins,
+            own_numbers,
+            np.ones((own_numbers.size, 1 + limits.size), dtype=np.uint8),
+        )
+        for h in range(own_numbers.size):
+            judged.bind(h, limits[1 + h] * (1 + 1e-9) - (forced[:, h].sum() - forced[g, h]))
+        mine = np.concatenate([weights[: 1 + limits.size], charges[g, : own_numbers.size]])
+        assert judged.find_least(mine) == pytest.approx(least)
+        if not np.isfinite(least):
+            continue
+        sums, counts = np.asarray(problem.graphs.sums)[g], np.asarray(problem.graphs.runs)[g]
+        assert sums @ weights[: 1 + limits.size] + counts @ charges[g] == pytest.approx(least)
+        every = np.asarray(problem.graphs.path)[g, : len(costs.run_value)]
+        kind = kinds[g][every]
+        assert counts.sum() == 1 + np.count_nonzero(np.diff(kind))
+        most = least + 0.2 * abs(least)
+        problem.graphs.fix_by_reduced_cost(g, weights, most)
+        judged.close(mine, most, 1)
+        rows = slice(int(problem.starts[g]), int(problem.starts[g + 1]))
+        assert ((np.asarray(judged.closed) > 0) == (np.asarray(problem.graphs.closed)[rows] > 0)).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

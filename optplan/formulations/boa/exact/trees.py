@@ -22,6 +22,7 @@ from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSoluti
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
 from optplan.formulations.boa.exact.paths import write_columns
+from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths import closing, run_problem, switching
 from optplan.solvers.paths.linked_dual import LinkedShortfall
@@ -30,7 +31,7 @@ from optplan.solvers.paths.search import Effort
 #: Characters of a certificate; a search that needs more goes without.
 _MOST_CHARACTERS = 1_000_000
 #: Shares of what a division has gained that are given up in turn until it is small enough.
-_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
+_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 
 def write_runs(
@@ -51,18 +52,28 @@ def _write_parts(root: run_problem.Part, bound: float | None, limit: str) -> Tre
     """Write a division, no further than parts have a lesser bound of their own; None when that would be too large."""
     rows: dict[tuple[float, ...], int] = {}
     tree: list[JsonValue] = []
+
+    def number(weights: FloatArray) -> int:
+        """Return the number of some weights, with class, type and charge of each run that is charged."""
+        kinds, size = root.charged
+        row = weights[:size].tolist()
+        for place in np.flatnonzero(weights[size:]).tolist():
+            row += [*divmod(place, kinds), float(weights[size + place])]
+        return rows.setdefault(tuple(row), len(rows))
+
     waiting = [root]
     while waiting:
         part = waiting.pop()
         for weights in part.fixes:
-            tree += [1, rows.setdefault(tuple(weights.tolist()), len(rows))]
+            tree += [1, number(weights)]
         if part.split is None or part.sides is None or part.bound >= (math.inf if bound is None else bound):
-            tree += [0, rows.setdefault(tuple(part.weights.tolist()), len(rows))]
+            tree += [0, number(part.weights)]
             continue
-        tree += [2, *part.split]
+        graph, layer, first, behind = part.split
+        tree += [3, graph, first, behind] if layer < 0 else [2, *part.split]
         waiting.extend(reversed(part.sides))
     content: dict[str, JsonValue] = {"weights": [list(row) for row in rows], "tree": tree}
-    if len(json.dumps(content)) > _MOST_CHARACTERS:
+    if len(json.dumps(content, separators=(",", ":"))) > _MOST_CHARACTERS:
         return None
     return TreeCertificate(rule="boa-runs", bound=bound, limit=limit, content=content)
 

@@ -11,7 +11,7 @@ cdef class ClassRuns:
     cdef public int[:, ::1] closed
     cdef Py_ssize_t[:, ::1] longest
     cdef unsigned char[::1] unbound
-    cdef double[::1] must
+    cdef double[::1] must, charge
     cdef double[:, ::1] run, come, ahead, behind, through, done, rest
 
     @cython.locals(j=Py_ssize_t, k=Py_ssize_t, changed=bint)

@@ -41,6 +41,8 @@ class ClassRuns:
         self.must = np.zeros(1 + self.epochs)
         self.run = np.zeros((self.epochs, self.options))
         self.come = np.zeros((self.types, self.options))
+        #: (F,) What each run on a type is charged.
+        self.charge = np.zeros(self.types)
         self.ahead = np.zeros((self.epochs, self.options))
         self.behind = np.zeros((self.epochs, self.options))
         self.through = np.zeros((self.epochs, self.options))
@@ -137,8 +139,13 @@ class ClassRuns:
             self.longest[a, h] = end
 
     def weigh(self, weights: Floats) -> None:
-        """Weigh steps and entries by weights (1 + L,); what is closed costs without end."""
+        """Weigh steps and entries by weights (1 + L,); what is closed costs without end.
+
+        Where there are more weights (1 + L + F,), they are what each run on a type is charged.
+        """
         endless = 1e300 * 1e300
+        for h in range(self.types):
+            self.charge[h] = weights[self.numbers + h] if weights.shape[0] > self.numbers else 0.0
         for j in range(self.epochs):
             for k in range(self.options):
                 self.run[j, k] = endless if self.closed[j, k] else 0.0
@@ -170,6 +177,7 @@ class ClassRuns:
             for f in range(self.types):
                 if f != h:
                     least = min(least, self.done[j, f] + self.come[0, k])
+        least += self.charge[h]
         return least
 
     def advance(self, h: int, a: int, j: int) -> None:
@@ -243,7 +251,7 @@ class ClassRuns:
                     if self.longest[a, h] <= a:
                         continue
                 for k in range(self.kinds[h], self.kinds[h + 1]):
-                    cost = self.run[a, k] + self.behind[a, k]
+                    cost = self.run[a, k] + self.behind[a, k] + self.charge[h]
                     for f in range(self.types):
                         if f != h:
                             self.rest[a, f] = min(self.rest[a, f], cost + self.come[f if self.by_type else 0, k])

@@ -14,8 +14,15 @@ numbers, entry after entry, in the order in which a walk meets the parts:
     ``1, w``: weights number w close options in epochs, by class: those through which no path is light enough for a plan
     that is better than the bound; after that the part goes on;
 
+    ``3, class, type, most``: the part is divided into the plans whose class has at most so many runs on a type (from 0
+    on), and, after all entries of those, the plans in which it has more;
+
     ``2, class, epoch, first, behind``: the part is divided into the plans whose class (from 0 on) holds in that epoch
     (from 0 on) one of the options from ``first`` to before ``behind``, and, after all entries of those, the others.
+
+A list of weights may go on with threes of numbers: class, type, and what each run of the class on the type is
+charged, c, of either sign. In a part in which there are from m to M such runs, a plan pays at most c M where c > 0, and
+c m where c < 0; that is added to w . b below, and counts in margins by its size.
 
 A part's least weighted sum must reach what plans within the limits b and better than the bound U stay below,
 w0 U + w . b; where no bound is claimed, weights have 0 for the objective. Where a limit is dropped, its consumption
@@ -31,7 +38,8 @@ exceed limits by less than a relative 1e-9 count as keeping them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,6 +59,7 @@ _MOST_MARGIN = 1e-6
 _MOST_WORTH = 1e6
 #: Where limits are worth nothing: plans that take nothing keep them.
 _MORE_THAN_NOTHING = 1e-300
+_MOST_CHARGE = 1e200
 #: Divisions that lie within one another, and steps of one pass over a class: a proof that needs more is none.
 _MOST_DEPTH = 10_000
 _MOST_STEPS = 200_000_000
@@ -70,6 +79,18 @@ def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         _walk(part, rows, numbers)
 
 
+#: Class, epoch, first option and that behind the last; or class, None, type and the most runs.
+_Division = tuple[int, int | None, int, int]
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Weights (1 + L,) of the objective and of each limit; and class, type and charge of runs."""
+
+    numbers: FloatArray
+    charges: tuple[tuple[int, int, float], ...]
+
+
 class _Part:
     """The part that a walk is at: by class what is open, and what runs that leaves possible."""
 
@@ -83,6 +104,7 @@ class _Part:
         # Where no bound is claimed, plans that exceed limits by less than the tolerance count as keeping them.
         self._room = self.limits * (1.0 + (TOLERANCE - ROUNDING if bound is None else ROUNDING))
         self._classes, self._own = [], []
+        kinds_of: list[list[int]] = []
         for costs, name in zip(every, instance.classes, strict=True):
             if not bool((costs.enter_value == costs.enter_value[:, :1]).all()):
                 raise RefutedError("what coming to an option costs differs from epoch to epoch")
@@ -106,43 +128,69 @@ class _Part:
                 )
             )
             self._own.append(own)
+            kinds_of.append(kinds.tolist())
+        #: By class and type: the fewest and the most runs; and what these were, with depths, before they were changed.
+        self._counts = [np.array([np.zeros(own.size), np.full(own.size, np.inf)]) for own in self._own]
+        self._before: list[tuple[int, int, int, int, float]] = []
+        self._kinds = kinds_of
         self._changed = set(range(len(self._own)))
         self._needs = [np.zeros(own.size) for own in self._own]
         self._left = [np.full(own.size, np.nan) for own in self._own]
 
-    def require_division(self, division: tuple[int, int, int, int]) -> None:
-        """Refuse a division that names no class, epoch or options."""
+    def require_division(self, division: _Division) -> None:
+        """Refuse a division that names no class, type, epoch or options."""
         number, epoch, first, behind = division
         if number >= len(self._classes):
             raise RefutedError(f"a division names one of {len(self._classes)} classes")
+        if epoch is None:
+            if first >= self._own[number].size:
+                raise RefutedError(f"a division names one of {self._own[number].size} types")
+            return
         epochs, options = self._classes[number].closed.shape
         if epoch >= epochs or not first < behind <= options:
             raise RefutedError(f"a division names one of {epochs} epochs and some of {options} options")
 
-    def divide(self, division: tuple[int, int, int, int], depth: int, *, within: bool) -> None:
+    def divide(self, division: _Division, depth: int, *, within: bool) -> None:
         """Go on with one side of a division."""
         number, epoch, first, behind = division
+        if epoch is None:
+            self._bound_runs(number, first, behind, depth, within=within)
+            return
         self._classes[number].divide(epoch, first, behind, within, depth)
         self._changed.add(number)
 
+    def _bound_runs(self, number: int, kind: int, most: int, depth: int, *, within: bool) -> None:
+        """Have a class at most so many runs on a type, or more; where it has none, close the type's options."""
+        counts, side = self._counts[number], int(within)
+        self._before.append((depth, number, side, kind, float(counts[side, kind])))
+        counts[side, kind] = min(counts[1, kind], most) if within else max(counts[0, kind], most + 1)
+        if counts[1, kind] == 0:
+            first, behind = self._kinds[number][kind : kind + 2]
+            for epoch in range(self._classes[number].closed.shape[0]):
+                self._classes[number].divide(epoch, first, behind, False, depth)
+            self._changed.add(number)
+
     def reopen(self, depth: int) -> None:
         """Go back to what was open at a depth."""
+        while self._before and self._before[-1][0] > depth:
+            _, number, side, kind, old = self._before.pop()
+            self._counts[number][side, kind] = old
         self._changed.update(number for number, each in enumerate(self._classes) if each.reopen(depth))
 
-    def require_closed(self, weights: FloatArray) -> None:
-        """Refute unless weights (1 + L,) close the part."""
+    def require_closed(self, weights: _Weights) -> None:
+        """Refute unless weights close the part."""
         if not self._bind():
             return
-        most = find_most(weights, self.limits, self.bound)
+        most = self._find_most(weights)
         if most is not None and math.fsum(self._find_least(weights)) >= most:
             return
-        least = self._find_least(np.eye(weights.size)[0])
+        least = self._find_least(_Weights(np.eye(1 + self.limits.size)[0], ()))
         if math.isfinite(math.fsum(least)):  # else some class has no path that is left
             raise RefutedError("a part's least weighted sum leaves room for what is said not to exist")
 
-    def close(self, weights: FloatArray, depth: int) -> None:
-        """Close options through which no path of their class is light enough, by weights (1 + L,)."""
-        most = find_most(weights, self.limits, self.bound)
+    def close(self, weights: _Weights, depth: int) -> None:
+        """Close options through which no path of their class is light enough."""
+        most = self._find_most(weights)
         if most is None or not self._bind():
             return
         least = self._find_least(weights)
@@ -151,15 +199,32 @@ class _Part:
             return
         for number, (each, own) in enumerate(zip(self._classes, least, strict=True)):
             self.stopwatch.require()
-            if each.close(weights, most - (total - own), depth):
+            if each.close(self._weights_of(number, weights), most - (total - own), depth):
                 self._changed.add(number)
 
-    def _find_least(self, weights: FloatArray) -> list[float]:
+    def _find_least(self, weights: _Weights) -> list[float]:
         found = []
-        for each in self._classes:
+        for number, each in enumerate(self._classes):
             self.stopwatch.require()
-            found.append(each.find_least(weights))
+            found.append(each.find_least(self._weights_of(number, weights)))
         return found
+
+    def _weights_of(self, number: int, weights: _Weights) -> FloatArray:
+        """Return the weights (1 + L,) of a class, with charges (1 + L + F,) where there are any."""
+        own = np.zeros(self._own[number].size)
+        for owner, kind, charge in weights.charges:
+            if owner == number:
+                own[kind] += charge
+        return np.concatenate([weights.numbers, own]) if weights.charges else weights.numbers
+
+    def _find_most(self, weights: _Weights) -> float | None:
+        """Return what better plans of the part stay below, weighted; None where weights can prove nothing."""
+        paid = []
+        for number, kind, charge in weights.charges:
+            if number >= len(self._own) or kind >= self._own[number].size:
+                raise RefutedError(f"a charge names one of {len(self._own)} classes, and one of its types")
+            paid.append(charge * float(self._counts[number][int(charge > 0.0), kind]) if charge else 0.0)
+        return find_most(weights.numbers, self.limits, self.bound, paid)
 
     def _bind(self) -> bool:
         """Find what each class leaves to the runs of the others; return whether the part has any plan."""
@@ -181,16 +246,19 @@ class _Part:
         return True
 
 
-def find_most(weights: FloatArray, limits: FloatArray, bound: float | None) -> float | None:
-    """Return what better plans within the limits stay below, weighted; None where weights can prove nothing."""
-    paid = float(weights[1:] @ limits)
+def find_most(
+    weights: FloatArray, limits: FloatArray, bound: float | None, charges: Sequence[float] = ()
+) -> float | None:
+    """Return what better plans within the limits and charges stay below, weighted; None where nothing is proven."""
+    of_limits, of_runs = float(weights[1:] @ limits), sum(charges)
+    size = of_limits + sum(map(abs, charges))
     if weights[0] == 0.0:
-        most = max(paid * (1.0 + TOLERANCE - ROUNDING), _MORE_THAN_NOTHING)
+        most = of_limits + of_runs + max((TOLERANCE - ROUNDING) * size, _MORE_THAN_NOTHING)
     else:
-        if bound is None or not paid / weights[0] <= _MOST_WORTH * bound:
+        if bound is None or not size / weights[0] <= _MOST_WORTH * bound:
             return None
-        margin = min(TOLERANCE * (bound + paid / weights[0]), _MOST_MARGIN * bound)
-        most = float(weights[0]) * (bound - margin) + paid
+        margin = min(TOLERANCE * (bound + size / weights[0]), _MOST_MARGIN * bound)
+        most = float(weights[0]) * (bound - margin) + of_limits + of_runs
     return most if math.isfinite(most) else None
 
 
@@ -202,15 +270,16 @@ def drop_limit(every: list[PathCosts], limit: str) -> list[PathCosts]:
     return [each.turned(limit) for each in every]
 
 
-def _walk(part: _Part, rows: list[FloatArray], numbers: Iterator[int]) -> None:
+def _walk(part: _Part, rows: list[_Weights], numbers: Iterator[int]) -> None:
     """Walk through the parts as listed and check that each is closed, marked by 1 + the divisions it holds for."""
-    waiting: list[tuple[tuple[int, int, int, int], int]] = []
+    waiting: list[tuple[_Division, int]] = []
     depth = 0
     while True:
         part.stopwatch.require()
         entry = _next(numbers)
-        if entry == 2:
-            division = (_next(numbers), _next(numbers), _next(numbers), _next(numbers))
+        if entry in {2, 3}:
+            number = _next(numbers)
+            division = (number, _next(numbers) if entry == 2 else None, _next(numbers), _next(numbers))
             part.require_division(division)
             if depth >= _MOST_DEPTH:
                 raise RefutedError(f"more than {_MOST_DEPTH:,} divisions lie within one another")
@@ -219,8 +288,8 @@ def _walk(part: _Part, rows: list[FloatArray], numbers: Iterator[int]) -> None:
             part.divide(division, 1 + depth, within=True)
             continue
         at = _next(numbers)
-        if entry > 2 or at >= len(rows):
-            raise RefutedError(f"entries of the tree are 0 and 1, with one of {len(rows)} lists of weights, and 2")
+        if entry > 3 or at >= len(rows):
+            raise RefutedError(f"entries of the tree are 0 and 1, with one of {len(rows)} lists of weights, 2 and 3")
         if entry == 1:
             part.close(rows[at], 1 + depth)
             continue
@@ -250,11 +319,20 @@ def _read_numbers(given: object) -> Iterator[int]:
     return iter(given)
 
 
-def _read_weights(given: object, size: int) -> list[FloatArray]:
-    """Return lists of weights (1 + L,) of the objective and of the limits."""
-    if not isinstance(given, list) or not all(isinstance(each, list) and len(each) == size for each in given):
-        raise RefutedError(f"the content needs a list 'weights' of lists of {size}, of the objective and of each limit")
+def _read_weights(given: object, size: int) -> list[_Weights]:
+    """Return lists of weights (1 + L,) of the objective and of the limits, with charges on runs."""
+    if not isinstance(given, list) or not all(
+        isinstance(each, list) and len(each) >= size and (len(each) - size) % 3 == 0 for each in given
+    ):
+        lists = f"lists of {size}, of the objective and of each limit, and of threes, each of class, type and charge"
+        raise RefutedError(f"the content needs a list 'weights' of {lists}")
     for row in given:
-        if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row) or not any(row):
+        if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row[:size]) or not any(row):
             raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
-    return [np.array(row, dtype=float) for row in given]
+        places, charges = row[size::3] + row[size + 1 :: 3], row[size + 2 :: 3]
+        if not all(type(place) is int and 0 <= place < 1 << 31 for place in places):
+            raise RefutedError("a charge names a class and a type by numbers from 0 on")
+        if not all(type(charge) in (int, float) and abs(charge) <= _MOST_CHARGE for charge in charges):
+            raise RefutedError("charges are finite numbers")
+    threes = [zip(row[size::3], row[size + 1 :: 3], map(float, row[size + 2 :: 3]), strict=True) for row in given]
+    return [_Weights(np.array(row[:size], dtype=float), tuple(own)) for row, own in zip(given, threes, strict=True)]

@@ -6,6 +6,8 @@ import contextlib
 import itertools
 import math
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,9 @@ from optplan.formulations.boa.exact.trees import write_runs
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
-from optplan.solvers.paths import closing, linked_dual
+from optplan.solvers.paths import TUNING, branch_price, closing, linked_dual
 from optplan.solvers.paths.branch_price import BranchAndPrice
+from optplan.solvers.paths.run_problem import RunProblem
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solving import solve
 from optplan.verification import verify
@@ -166,6 +169,58 @@ def test_forged_divisions_prove_nothing_that_is_not_true() -> None:
             return
 
 
+def test_divisions_by_runs_prove_the_optimum_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only numbers of runs are divided, and single options in the end, the best of all plans is proven, too.
+
+    Of 70 instances, and of hundreds of forged trees: other numbers of runs, and other charges, prove nothing more.
+    """
+    monkeypatch.setattr(RunProblem, "list_splits", lambda *_: [])
+    monkeypatch.setattr(branch_price, "TUNING", replace(TUNING, parts_by_masks=0))
+    rng = random.Random(1)
+    divided = charged = tried = 0
+    for seed in range(1_000, 1_070):
+        instance = draw_instance(seed)
+        searched, best = search(instance), best_of(instance)
+        if searched is None:
+            continue
+        tree = write_runs(searched.root, None if math.isinf(best) else searched.bound)
+        assert tree is not None
+        assert is_proven(instance, tree), seed
+        if math.isinf(best):
+            continue
+        assert searched.bound == pytest.approx(best, rel=1e-6), seed
+        size = 1 + len(instance.limits)
+        rows: Any = tree.content["weights"]
+        numbers: Any = tree.content["tree"]
+        at = list(find_divisions_by_runs(numbers))
+        divided += bool(at)
+        charged += any(len(row) > size for row in rows)
+        for _ in range(30 if at else 0):
+            forged, weights = list(numbers), [list(row) for row in rows]
+            place = rng.choice(at)
+            forged[place + 3] = max(0, forged[place + 3] + rng.choice([-1, 1, 5]))
+            for row in weights:
+                if len(row) > size and rng.random() < 0.5:
+                    row[size + 2] *= rng.choice([-1.0, 0.0, 0.5, 2.0, 1e6])
+                if rng.random() < 0.2:
+                    row += [0, 0, rng.choice([-1.0, 1.0]) * best]
+            content = {"weights": weights, "tree": forged}
+            assert not is_proven(instance, tree.replace(bound=best * 1.001, content=content)), (seed, content)
+            tried += 1
+    assert divided >= 10
+    assert charged >= 5
+    assert tried >= 300
+
+
+def find_divisions_by_runs(numbers: list[int]) -> Iterator[int]:
+    """Find where a tree's divisions by numbers of runs begin."""
+    at = 0
+    while at < len(numbers):
+        if numbers[at] == 3:
+            yield at
+        at += {0: 2, 1: 2, 2: 5, 3: 4}[numbers[at]]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -177,11 +232,25 @@ def test_forged_divisions_prove_nothing_that_is_not_true() -> None:
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [True]}, "whole numbers from 0 on"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": []}, "ends before all parts"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [0, 1]}, "entries of the tree"),
-        ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [3, 0]}, "entries of the tree"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [4, 0]}, "entries of the tree"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [2, 9, 0, 0, 1, 0, 0]}, "one of 5 classes"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [2, 0, 999, 0, 1, 0, 0]}, "epochs"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [2, 0, 0, 2, 2, 0, 0]}, "some of"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [2, 0, 0, 0, 999]}, "some of"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [3, 9, 0, 1, 0, 0]}, "one of 5 classes"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [3, 0, 99, 1, 0, 0]}, "one of 3 types"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 0]], "tree": [0, 0]}, "threes, each of class, type and charge"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 99, 1.0]], "tree": [0, 0]}, "one of 5 classes, and"),
+        (
+            {"weights": [[1.0, 1.0, 1.0, 1.0, 9, 0, 1.0]], "tree": [1, 0, 0, 0]},
+            "one of 5 classes, and",
+        ),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0.5, 0, 1.0]], "tree": [0, 0]}, "by numbers from 0 on"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 0, "1"]], "tree": [0, 0]}, "charges are finite numbers"),
+        ({"weights": [[1.0, 1.0, 1.0, 1.0, 0, 0, 1e9]], "tree": [0, 0]}, "leaves room"),  # of how many runs?
+        ({"weights": [[0.0, 0.0, 0.0, 1.0, 0, 0, -1e9]], "tree": [0, 0]}, "leaves room"),
+        ({"weights": [[1.0, 0.0, 0.0, 0.0, 0, 0, 1e9]], "tree": [3, 0, 0, 1, 0, 0, 0, 0]}, "leaves room"),
+        ({"weights": [[1.0, 0.0, 0.0, 0.0, 0, 0, -1e9]], "tree": [3, 0, 0, 1, 0, 0, 0, 0]}, "leaves room"),
         ({"weights": [[1.0, 1.0, 1.0, 1.0]], "tree": [0, 0]}, "leaves room"),
         ({"weights": [[0.0, 1.0, 1.0, 1.0]], "tree": [0, 0]}, "leaves room"),
     ],
