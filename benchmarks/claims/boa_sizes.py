@@ -19,8 +19,8 @@ TARGETS: Mapping[tuple[str, str], tuple[float, ...]] = {
     ("on", "few"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
     ("off", "filtertrace"): (0.5, 0.6, 0.7, 0.8),
     ("on", "filtertrace"): (0.8,),
-    ("off", "newtrace"): (0.5, 0.6, 0.7, 0.8),
-    ("on", "newtrace"): (0.6, 0.7, 0.8, 0.9),
+    ("off", "newtrace"): (0.5, 0.6, 0.7, 0.8, 0.9),
+    ("on", "newtrace"): (0.6, 0.7, 0.8, 0.9, 0.95),
 }
 NODES: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("off", "few"): (5, 7, 10, 14, 20),
