@@ -80,6 +80,7 @@ class StreamDriver(Loop[StreamState]):
         self._learner = learner
         self._rows = Rows()
         self._allocator = Allocator(state.table, rules)
+        self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}
         # Who will have held so much that others come first, and when.
@@ -151,6 +152,7 @@ class StreamDriver(Loop[StreamState]):
             state.changed_jobs[name] = None
         for name in state.changed_nodes:
             node = state.nodes[name]
+            self._have_to_start |= node.launch_s != node.ready_s
             if node.phase is Phase.READY:
                 allocator.add_node(name, Node(rules.gpus_per_node[node.resource], node.resource), node.number)
             else:
@@ -236,9 +238,9 @@ class StreamDriver(Loop[StreamState]):
                 return blocked
 
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
-        """Return up to which epoch a job goes on in one piece: until it holds less, which is surely there then.
+        """Return up to which epoch a job goes on in one piece: until it holds others that are surely there then.
 
-        Other GPUs may not be: it goes on with what it has, and is stopped once they are all there and ready. To end by
+        Where they may not be, it goes on with what it has, and is stopped once they are all there and ready. To end by
         itself before would be a pause for nothing, as nodes are asked for only when the epoch is over.
         """
         table, (gpus, epoch) = self._state.table, (sum(target.values()), job.iterations)
@@ -248,7 +250,8 @@ class StreamDriver(Loop[StreamState]):
             return job.epochs
         following = table.held_at(job.job_class, change, job.row)
         shrinks = following.gpus < gpus and following.gpu_type == now.gpu_type
-        return change if shrinks else job.epochs
+        is_plenty = math.isinf(self._rules.most) and not self._have_to_start
+        return change if shrinks or is_plenty else job.epochs
 
     def _size(self, decision: Decision, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""

@@ -205,6 +205,34 @@ def test_a_job_goes_on_with_what_it_has_until_its_next_width_is_there(
     assert Counter(trials.values()) == operations
 
 
+@pytest.mark.parametrize(
+    ("start_s", "most_gpus", "ends"),
+    [(0.0, None, ["1", "3"]), (60.0, None, ["3", "3"]), (0.0, 2, ["3", "3"])],
+)
+def test_a_job_ends_by_itself_where_its_next_width_is_surely_there(
+    make_instance: MakeInstance, make_jobs: MakeJobs, start_s: float, most_gpus: int | None, ends: list[str]
+) -> None:
+    """A job that holds one slot in its first epoch and then two, alone on nodes of two, is in two pieces in any case.
+
+    The first is stated to be of one epoch where nobody limits the slots and nodes are there at once; else it could go
+    on, and is stopped after its first epoch, as the other slot of its node is free.
+    """
+    stated = make_instance(GOOD, budget="40gpu", epoch_s=20.0)
+    instance = stated.replace(gpu_types={"cpu": stated.gpu_types["cpu"].replace(start_s=start_s)})
+    rows = BoaSolution(branches={"a": (Branch(widths=np.array([1.0, 2.0, 2.0])),)})
+    result = solve(instance).replace(
+        solution=rows, objective=evaluate(instance, rows).objective, status=Status.FEASIBLE
+    )
+    told: list[Any] = []
+    options: dict[str, Any] = {"gpus_per_node": {"cpu": 2}, "most_gpus": most_gpus, "listener": told.append}
+    run_stream(build_plan(instance, result), make_jobs(1, 10.0), truth=instance, **options)
+    wanted = [record for record in told if isinstance(record, OperationWanted)]
+    assert [record.segment for record in wanted] == ends
+    assert [sum(record.place.values()) for record in wanted] == [1, 2]
+    done = [record.iterations for record in told if isinstance(record, OperationEnded)]
+    assert done == [1, 3]
+
+
 def test_on_few_slots_jobs_queue_and_none_is_given_twice(
     make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
 ) -> None:
