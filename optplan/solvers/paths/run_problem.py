@@ -78,9 +78,12 @@ class RunProblem:
 
     def pay(self, weights: FloatArray, *, size: bool = False) -> float:
         """Return what limits and bounds on runs are worth by weights; or the size of that, whatever its sign."""
-        charges = weights[1 + self.limits.size :].reshape(self.runs[0].shape)
-        of_runs = np.where(charges > 0.0, charges * self.runs[1], charges * self.runs[0]).ravel()
+        charges = weights[1 + self.limits.size :]
         of_limits = float(weights[1 : 1 + self.limits.size] @ self.limits)
+        if not charges.any():
+            return of_limits
+        most, fewest = self.runs[1].ravel(), self.runs[0].ravel()
+        of_runs = np.where(charges > 0.0, charges * most, charges * fewest)
         return of_limits + math.fsum((np.abs(of_runs) if size else of_runs).tolist())
 
     @property
