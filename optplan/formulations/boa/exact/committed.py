@@ -34,8 +34,6 @@ from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 
-#: Relative gap to which the relaxation is solved, unless its plan keeps the bill: bills lie further from it than that.
-_RELAXED = 1e-2
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
 #: Plans whose use differs by such a part say how the bill grows.
@@ -68,8 +66,7 @@ def refuse_uncommitted(instance: BoaInstance) -> str:
 def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Find good whole widths and the best number of committed GPUs within a bill, with the bound at least prices."""
     plain = describe(instance).features <= {"gpu-types", "whole-nodes", "commitments"}
-    relax = solve_layered_paths if plain else solve_linked_paths
-    base = relax(instance, replace(request, gap=max(request.gap, _RELAXED)))
+    base = (solve_layered_paths if plain else solve_linked_paths)(instance, request)
     if base.solution is None or base.objective is None:
         if base.infeasibility is None:
             return base
@@ -77,7 +74,6 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     budget, costs, found = instance.budget_amount(), cost_steps(instance), list[_Priced]()
     first = _price(instance, base.solution, costs)
     if first.bill <= budget:
-        base = relax(instance, request)
         return base if instance.prices_in_budget == instance.prices_on_demand else replace(base, shadow_prices={})
     try:
         # Of several types, one is used much where it is committed and little where it is not: so from both sides.
