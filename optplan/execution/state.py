@@ -15,7 +15,7 @@ from typing import Any, Literal
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
 from optplan.execution import records as told
-from optplan.execution.protocol import NodeRequest, Operation
+from optplan.execution.protocol import Operation
 
 
 class Phase(StrEnum):
@@ -116,10 +116,10 @@ class RunState:
         """Return the nodes that are there, were asked for, or are not given back yet."""
         return [node for node in self.nodes.values() if node.phase in HELD]
 
-    def node_requests(self) -> list[NodeRequest]:
+    def node_requests(self) -> list[told.NodeWanted]:
         """Return them as they were asked for."""
         return [
-            NodeRequest(node.name, node.resource, node.segment, node.wanted_s, node.replacement)
+            told.NodeWanted(node.wanted_s, node.name, node.pool, node.resource, node.segment, node.replacement)
             for node in self.held_nodes()
         ]
 
