@@ -6,6 +6,7 @@ time, so that the loop's work does not grow with the number of trials.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -282,6 +283,12 @@ class State(RunState):
             position=self.segments[wanted.segment].positions[wanted.trial],
             members=len(self.segments[wanted.segment].members),
         )
+
+    def ends_at(self, segment: SegmentState) -> float:
+        """Return when the clock ends a segment, on that of the run; infinite where it does not, or nothing has begun."""
+        if segment.ends_at_s is None or self.origin_s is None:
+            return math.inf
+        return self.origin_s + segment.ends_at_s
 
     @property
     def running(self) -> list[OperationState]:
