@@ -285,7 +285,7 @@ class State(RunState):
         )
 
     def ends_at(self, segment: SegmentState) -> float:
-        """Return when the clock ends a segment, on that of the run; infinite where it does not, or nothing has begun."""
+        """Return when the run's clock ends a segment; infinite where it does not, or nothing has begun."""
         if segment.ends_at_s is None or self.origin_s is None:
             return math.inf
         return self.origin_s + segment.ends_at_s

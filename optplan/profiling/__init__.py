@@ -10,6 +10,8 @@ __getattr__, __all__ = load_on_use(__name__, __file__)
 COMMANDS = {
     "import nccl-tests": "optplan.profiling.cli.bandwidth:import_nccl_tests",
     "import bandwidth": "optplan.profiling.cli.bandwidth:import_bandwidth",
+    "measure search": "optplan.profiling.cli.searches:search",
+    "measure jobs": "optplan.profiling.cli.searches:jobs",
     "measure network": "optplan.profiling.cli.measuring:network",
     "measure allreduce": "optplan.profiling.cli.measuring:allreduce",
     "measure bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",

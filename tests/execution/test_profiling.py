@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from optplan.errors import MeasurementError, UsageError
-from optplan.execution.measuring.search_profile import ProfileSettings, profile_here, profile_trials
-from optplan.execution.measuring.trial_timings import summarise
 from optplan.execution.protocol import Event, Executor, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.state import Phase
+from optplan.profiling.search_profile import ProfileSettings, profile_here, profile_trials
+from optplan.profiling.trial_timings import summarise
 
 QUADRATIC = f"{Path(__file__).parent / 'trainables' / 'quadratic.py'}:Quadratic"
 #: Seconds of an iteration by GPUs, and what the first one of a start takes longer.
