@@ -13,7 +13,6 @@ COMMANDS = {
     "logs": "optplan.execution.cli.looking:logs",
     "stop": "optplan.execution.cli.looking:stop",
     "serve": "optplan.execution.cli.serving:serve",
-    "calibrate": "optplan.execution.cli.calibrating:calibrate",
     "export": "optplan.execution.cli.exporting:export",
     "submit": "optplan.execution.cli.exporting:submit",
     "promote": "optplan.execution.cli.exporting:promote",
