@@ -112,7 +112,11 @@ class Loop(ABC, Generic[_State]):
         """
         state, executor, now_s = self._state, self._executor, self._executor.now_s()
         self._note(told.Resumed(now_s, dict(changes or {})))
-        requests, running = state.node_requests(), state.running
+        requests = [
+            told.NodeWanted(node.wanted_s, node.name, node.pool, node.resource, node.segment, node.replacement)
+            for node in state.held_nodes()
+        ]
+        running = state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
         gone = {each.node for each in missing if state.nodes[each.node].phase in (Phase.LAUNCHING, Phase.READY)}

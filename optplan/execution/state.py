@@ -117,13 +117,6 @@ class RunState:
         """Return the nodes that are there, were asked for, or are not given back yet."""
         return [node for node in self.nodes.values() if node.phase in HELD]
 
-    def node_requests(self) -> list[told.NodeWanted]:
-        """Return them as they were asked for."""
-        return [
-            told.NodeWanted(node.wanted_s, node.name, node.pool, node.resource, node.segment, node.replacement)
-            for node in self.held_nodes()
-        ]
-
     def apply(self, record: told.Record) -> None:
         """Take a record into account."""
         self.t = max(self.t, record.t)
