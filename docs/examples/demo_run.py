@@ -17,17 +17,8 @@ from pathlib import Path
 from rich.console import Console
 
 import optplan
-from optplan.execution import (
-    ProfileSettings,
-    RunOutcome,
-    build_comparison_page,
-    comparison_table,
-    describe_search,
-    profile_here,
-    renew_search,
-    run,
-    summarise,
-)
+from optplan.execution import RunOutcome, build_comparison_page, comparison_table, run
+from optplan.profiling import ProfileSettings, describe_search, profile_here, renew_search, summarise
 
 HERE = Path(__file__).parent
 TRAINABLE = f"{HERE / 'digits_search.py'}:Digits"

@@ -13,12 +13,9 @@ COMMANDS = {
     "logs": "optplan.execution.cli.looking:logs",
     "stop": "optplan.execution.cli.looking:stop",
     "serve": "optplan.execution.cli.serving:serve",
-    "calibrate": "optplan.execution.cli.measuring:calibrate",
     "export": "optplan.execution.cli.exporting:export",
     "submit": "optplan.execution.cli.exporting:submit",
     "promote": "optplan.execution.cli.exporting:promote",
-    "measure search": "optplan.execution.cli.measuring:search",
-    "measure jobs": "optplan.execution.cli.measuring:jobs",
 }
 FOLDERS = "optplan.execution.cli.looking:build_pages"
 REPORTS = "optplan.execution.cli.live:serve_report"

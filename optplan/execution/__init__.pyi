@@ -4,18 +4,6 @@
 
 from optplan.execution.exports.exporting import ExporterEntry as ExporterEntry
 from optplan.execution.fleets.hook import Member as Member
-from optplan.execution.measuring.trial_timings import measure_speedup as measure_speedup
-from optplan.execution.measuring.profiled_instances import (
-    describe_search as describe_search,
-    renew_class as renew_class,
-    renew_search as renew_search,
-)
-from optplan.execution.measuring.search_profile import (
-    Profile as Profile,
-    ProfileSettings as ProfileSettings,
-    profile_here as profile_here,
-)
-from optplan.execution.measuring.trial_timings import summarise as summarise
 from optplan.execution.online.calculator import WidthCalculator as WidthCalculator
 from optplan.execution.online.decisions import decide as decide
 from optplan.execution.online.events import Measurement as Measurement

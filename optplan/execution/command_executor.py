@@ -16,8 +16,8 @@ from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Handle, Running
-from optplan.execution.protocol import Capabilities, NodeRequest, Operation
-from optplan.execution.records import NodeChanged
+from optplan.execution.protocol import Operation
+from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.state import Phase
 from optplan.execution.supervision import LockWatch, is_running, read_code, require_support, write_command
 from optplan.execution.trial_files import ENDED, LOCK, PROCESS, STARTED, write
@@ -56,13 +56,15 @@ class QueueExecutor(FolderExecutor[Handle]):
     The folder of the run has to be one that all machines share.
     """
 
+    lateness = 0.05
+
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         require_support()
         super().__init__(gpus_per_node, settings, now_s=now_s)
         #: By node, its resource.
         self._nodes: dict[str, str] = {}
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Let operations be handed over for them."""
         for request in requests:
             if request.node not in self._nodes:
@@ -74,7 +76,7 @@ class QueueExecutor(FolderExecutor[Handle]):
         for node in nodes:
             self._nodes.pop(node, None)
 
-    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+    def _find_nodes(self, nodes: Sequence[NodeWanted]) -> frozenset[str]:
         self.ensure_nodes(nodes)
         self._look_around()
         return frozenset(self._nodes)
@@ -83,7 +85,6 @@ class QueueExecutor(FolderExecutor[Handle]):
 class CommandExecutor(QueueExecutor[LockWatch]):
     """Has operations started and ended by a command; a handle looks for signs of life."""
 
-    capabilities = Capabilities("command", lateness=0.05)
     look_s = 0.1
 
     def _describe(self, operation: Operation, log: Path) -> dict[str, Any]:

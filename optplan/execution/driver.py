@@ -99,14 +99,14 @@ class Driver(Loop[State]):
         super().__init__(state, executor, self._limits.grace_s, journal, listener, metric=rules.metric)
         self._replanner = replanner
         self._scheduler = Scheduler(state, rules, self.admits, replanner)
-        self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)
+        self._budget = BudgetWatch(state, self._limits.budget_usd, executor.lateness)
         self._halting = ""
         self._why = ""
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
         limits, expected = self._limits, segment.segment.expected
-        name, slack = segment.segment.label or segment.segment.id, 1.0 + self._executor.capabilities.lateness
+        name, slack = segment.segment.label or segment.segment.id, 1.0 + self._executor.lateness
         usd = committed_usd(self._state, segment, now_s)
         if limits.budget_usd is not None and usd is not None and usd > limits.budget_usd * slack:
             return f"{name} would bring the cost to ${usd:.2f}; the budget is ${limits.budget_usd:.2f}"
@@ -147,9 +147,9 @@ class Driver(Loop[State]):
         if self._interrupted:
             on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
             self._halt_for(INTERRUPTED, f"interrupted; {on}")
-        limits, slack = self._limits, 1.0 + self._executor.capabilities.lateness
+        limits, slack = self._limits, 1.0 + self._executor.lateness
         if not self._is_at_work():
-            if not self._executor.capabilities.is_virtual:
+            if not self._executor.is_virtual:
                 self._check_nodes(now_s)
             return
         if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
@@ -179,10 +179,10 @@ class Driver(Loop[State]):
 
     def _wait_until(self, now_s: float) -> float:
         limits = self._limits
-        if not self._executor.capabilities.is_virtual:
+        if not self._executor.is_virtual:
             return now_s + _ROUND_S
         until_s = self._scheduler.next_end_s()
-        slack = 1.0 + 2.0 * self._executor.capabilities.lateness
+        slack = 1.0 + 2.0 * self._executor.lateness
         if self._state.active and limits.deadline_s is not None:
             until_s = min(until_s, limits.deadline_s * slack)
         return min(until_s, self._budget.lasts_until_s(now_s)) if self._state.active else until_s

@@ -24,8 +24,8 @@ from optplan.execution import trial_files as files
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.options import Setup
-from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
-from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
+from optplan.execution.protocol import Event, Executor, Observation, Operation
+from optplan.execution.records import Checkpoint, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.supervision import is_running, read_code
 from optplan.units import format_duration
 
@@ -116,6 +116,7 @@ class Ending:
 class FolderExecutor(Executor, Generic[Handle]):
     """Runs operations in folders; how their processes are started, found and killed is up to its heirs."""
 
+    lateness = 0.01
     #: Seconds between two looks at the processes.
     look_s: float
 
@@ -130,7 +131,7 @@ class FolderExecutor(Executor, Generic[Handle]):
         """Return the seconds since the run began."""
         return time.monotonic() - self._zero
 
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+    def observe(self, nodes: Sequence[NodeWanted], operations: Sequence[Operation]) -> Observation:
         """Adopt what still runs, and what ended operations left."""
         there = self._find_nodes(nodes)
         for operation in operations:
@@ -193,7 +194,7 @@ class FolderExecutor(Executor, Generic[Handle]):
     # ------------------------------------------------------------------------------------------ what its heirs can do
 
     @abstractmethod
-    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+    def _find_nodes(self, nodes: Sequence[NodeWanted]) -> frozenset[str]:
         """Take over the nodes that are there, and return their names."""
 
     @abstractmethod

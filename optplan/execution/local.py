@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import Capabilities, NodeRequest, Operation
-from optplan.execution.records import NodeChanged
+from optplan.execution.protocol import Operation
+from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.state import Phase
 from optplan.execution.supervision import clear, end, is_running, launch, read_code, require_support
 from optplan.execution.trial_files import OPERATION, read
@@ -36,7 +36,6 @@ class _Group:
 class LocalExecutor(FolderExecutor[_Group]):
     """Runs operations as processes."""
 
-    capabilities = Capabilities("local", lateness=0.01)
     look_s = 0.02
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
@@ -47,7 +46,7 @@ class LocalExecutor(FolderExecutor[_Group]):
         self._wanted: dict[str, int] = {}
         self._nodes: dict[str, list[str]] = {}
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Set a part of the machine aside for each node, as soon as there is room."""
         for request in requests:
             if request.node not in self._nodes:
@@ -67,7 +66,7 @@ class LocalExecutor(FolderExecutor[_Group]):
             if running.handle is not None and running.handle.child is not None:
                 running.handle.child.returncode = 0  # not ours any more: no complaint that it still runs
 
-    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+    def _find_nodes(self, nodes: Sequence[NodeWanted]) -> frozenset[str]:
         self.ensure_nodes(nodes)  # those of this machine are always there
         return frozenset(request.node for request in nodes)
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from optplan.errors import OptplanError
 from optplan.execution import records as told
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, NodeRequest, Reported
+from optplan.execution.protocol import Event, Executor, Reported
 from optplan.execution.state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
@@ -112,7 +112,11 @@ class Loop(ABC, Generic[_State]):
         """
         state, executor, now_s = self._state, self._executor, self._executor.now_s()
         self._note(told.Resumed(now_s, dict(changes or {})))
-        requests, running = state.node_requests(), state.running
+        requests = [
+            told.NodeWanted(node.wanted_s, node.name, node.pool, node.resource, node.segment, node.replacement)
+            for node in state.held_nodes()
+        ]
+        running = state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
         gone = {each.node for each in missing if state.nodes[each.node].phase in (Phase.LAUNCHING, Phase.READY)}
@@ -236,16 +240,12 @@ class Loop(ABC, Generic[_State]):
 
     def _perform(self, decided: Sequence[told.Record]) -> None:
         """Do what was decided, and take note of what came of it."""
-        executor, wanted = self._executor, list[NodeRequest]()
+        executor = self._executor
         for record in decided:
-            match record:
-                case told.NodeWanted():
-                    request = NodeRequest(record.node, record.resource, record.segment, record.t, record.replacement)
-                    wanted.append(request)
-                case told.StopWanted():
-                    executor.stop(record.operation, self._grace_s)
+            if isinstance(record, told.StopWanted):
+                executor.stop(record.operation, self._grace_s)
         self._release([record.node for record in decided if isinstance(record, told.NodeReleasing)])
-        if wanted:
+        if wanted := [record for record in decided if isinstance(record, told.NodeWanted)]:
             executor.ensure_nodes(wanted)
         for record in decided:
             if isinstance(record, told.OperationWanted):

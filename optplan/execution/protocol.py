@@ -19,29 +19,6 @@ Metrics = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Capabilities:
-    """What an executor can do beyond starting and stopping.
-
-    A virtual clock jumps. By ``lateness``, a part of a hard limit, a run may be over it, as processes end late.
-    """
-
-    name: str
-    is_virtual: bool = False
-    lateness: float = 1e-9
-
-
-@dataclass(frozen=True)
-class NodeRequest:
-    """A node that is wanted, for a segment first or in place of a lost one; asked for at ``wanted_s``."""
-
-    node: str
-    resource: str
-    segment: str
-    wanted_s: float = 0.0
-    replacement: bool = False
-
-
-@dataclass(frozen=True)
 class Operation:
     """A trial on its GPUs in one segment.
 
@@ -114,23 +91,25 @@ class Observation:
 
 
 class Executor(ABC):
-    """Runs operations on nodes."""
+    """Runs operations on nodes; nodes are asked for by the records that say so."""
 
-    capabilities: Capabilities
+    #: Whether its clock jumps, and by what part of a hard limit a run may be over it, as processes end late.
+    is_virtual = False
+    lateness = 1e-9
 
     @abstractmethod
     def now_s(self) -> float:
         """Return what its clock shows, in seconds since the run began."""
 
     @abstractmethod
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+    def observe(self, nodes: Sequence[told.NodeWanted], operations: Sequence[Operation]) -> Observation:
         """Take over what an earlier driver asked for, as far as it is still there, and say what that is.
 
         Given is what has not ended, as the journal knows it.
         """
 
     @abstractmethod
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[told.NodeWanted]) -> None:
         """Ask for nodes; those that are there already are left alone."""
 
     @abstractmethod

@@ -20,9 +20,9 @@ from typing import Any
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.checkpoints import Storage
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import Capabilities, NodeRequest, Operation
+from optplan.execution.protocol import Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
-from optplan.execution.records import Checkpoint, NodeChanged
+from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted
 from optplan.execution.state import Phase
 from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
@@ -74,7 +74,6 @@ class _Actors:
 class RayExecutor(FolderExecutor[_Actors]):
     """Runs operations as actors."""
 
-    capabilities = Capabilities("ray", lateness=0.01)
     look_s = 0.1
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
@@ -91,7 +90,7 @@ class RayExecutor(FolderExecutor[_Actors]):
         self._known: dict[str, dict[str, int]] = {}
         self._has_gpus = self._ray.cluster_resources().get("GPU", 0.0) > 0
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Ask for a placement group for each node; it is paid from now on, while Ray launches what it needs."""
         for request in requests:
             if request.node not in self._nodes:
@@ -136,7 +135,7 @@ class RayExecutor(FolderExecutor[_Actors]):
         usual = {"CPU": gpus, "GPU": gpus} if self._has_gpus else {"CPU": gpus}
         return self._settings.setup.nodes.get(resource, usual)
 
-    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+    def _find_nodes(self, nodes: Sequence[NodeWanted]) -> frozenset[str]:
         for request in nodes:
             try:
                 group = self._ray.util.get_placement_group(request.node)

@@ -133,10 +133,7 @@ class Scheduler:
 
     def next_end_s(self) -> float:
         """Return when the clock ends the next segment; infinite where it ends none."""
-        if self._state.origin_s is None:
-            return math.inf
-        ends = (self._state.segments[name].ends_at_s for name in self._state.open)
-        return self._state.origin_s + min((end_s for end_s in ends if end_s is not None), default=math.inf)
+        return min((self._state.ends_at(self._state.segments[name]) for name in self._state.open), default=math.inf)
 
     def _emit(self, record: told.Record) -> None:
         self._state.apply(record)
@@ -184,8 +181,7 @@ class Scheduler:
         return self._is_fleet and segment.segment.id != self._state.plan.segments[0].id
 
     def _stop_at_end(self, segment: SegmentState, now_s: float) -> None:
-        end_s = segment.ends_at_s
-        if end_s is None or self._state.origin_s is None or now_s < self._state.origin_s + end_s:
+        if now_s < self._state.ends_at(segment):
             return
         for name in sorted(segment.running):
             if self._state.operations[name].phase is not Phase.STOPPING:
@@ -196,8 +192,7 @@ class Scheduler:
             return False
         if not segment.queue:
             return segment.phase is Phase.RUNNING or not segment.members
-        end_s, origin = segment.ends_at_s, self._state.origin_s
-        return end_s is not None and origin is not None and now_s >= origin + end_s
+        return now_s >= self._state.ends_at(segment)
 
     def _end(self, segment: SegmentState, now_s: float) -> None:
         state = self._state
@@ -303,12 +298,11 @@ class Scheduler:
 
     def _refill(self, segment: SegmentState, now_s: float) -> None:
         state, what = self._state, segment.segment
-        end_s = segment.ends_at_s
         if self._is_fleet:
             if segment.phase is Phase.RUNNING and segment.queue and not self._follows(segment):
                 self._start_fleet(now_s)
             return
-        if segment.phase is not Phase.RUNNING or (end_s is not None and now_s >= (state.origin_s or 0.0) + end_s):
+        if segment.phase is not Phase.RUNNING or now_s >= state.ends_at(segment):
             return
         while segment.queue and len(segment.running) < what.at_once:
             trial = segment.queue[0]

@@ -18,7 +18,7 @@ from pathlib import Path
 from optplan.errors import OutputError, UsageError
 from optplan.execution.command_executor import QueueExecutor
 from optplan.execution.folders import Ending, FolderSettings, Running
-from optplan.execution.protocol import Capabilities, Operation
+from optplan.execution.protocol import Operation
 from optplan.execution.supervision import read_code, write_command
 
 #: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
@@ -30,7 +30,6 @@ _BLAMELESS = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 class SlurmExecutor(QueueExecutor[str]):
     """Runs operations as jobs of Slurm; a handle is a job's number."""
 
-    capabilities = Capabilities("slurm", lateness=0.05)
     look_s = 1.0
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:

@@ -21,6 +21,7 @@ from optplan.contracts import configurations
 from optplan.contracts.configurations import Configuration, Range
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import DataError, DataWarning, nearest_name_hint, show_value
+from optplan.formulations.seer.data.search_space import list_values
 from optplan.instances.plain_data import require_json
 from optplan.schema import LARGEST_AMOUNT, LARGEST_EXACT
 
@@ -56,8 +57,7 @@ def draw_configurations(plan: Plan, names: Sequence[str], space: object, seed: i
     Places that that has no configurations for stay empty, with a DataWarning.
     """
     if space is None:
-        own = {name: _values_of(each) for name, each in plan.to_json_data().get("search_space", {}).items()}
-        drawn = configurations.draw_configurations(own, len(names), seed)
+        drawn = configurations.draw_configurations(list_values(getattr(plan, "search_space", {})), len(names), seed)
         if len(drawn) < len(names):
             shortage = f"{len(drawn)} configurations, and the plan has {len(names)} trials; the last places stay empty"
             warnings.warn(f"plan.search_space: has {shortage}", DataWarning, stacklevel=3)
@@ -65,12 +65,6 @@ def draw_configurations(plan: Plan, names: Sequence[str], space: object, seed: i
     if plan.units[0].kind is UnitKind.FLEET_GROUP and isinstance(space, dict) and not space:
         return {names[0]: {}}
     return dict(zip(names, draw(space, len(names), seed=seed), strict=True))
-
-
-def _values_of(own: Mapping[str, Any]) -> Sequence[Any] | Range:
-    if own["form"] == "choices":
-        return list(own["values"])
-    return Range(own["low"], own["high"], own.get("scale") == "log")
 
 
 def _read_values(values: object, path: str) -> Sequence[Any] | Range:

@@ -6,6 +6,7 @@ time, so that the loop's work does not grow with the number of trials.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any, Literal
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
 from optplan.execution import records as told
-from optplan.execution.protocol import NodeRequest, Operation
+from optplan.execution.protocol import Operation
 
 
 class Phase(StrEnum):
@@ -115,13 +116,6 @@ class RunState:
     def held_nodes(self) -> list[NodeState]:
         """Return the nodes that are there, were asked for, or are not given back yet."""
         return [node for node in self.nodes.values() if node.phase in HELD]
-
-    def node_requests(self) -> list[NodeRequest]:
-        """Return them as they were asked for."""
-        return [
-            NodeRequest(node.name, node.resource, node.segment, node.wanted_s, node.replacement)
-            for node in self.held_nodes()
-        ]
 
     def apply(self, record: told.Record) -> None:
         """Take a record into account."""
@@ -282,6 +276,12 @@ class State(RunState):
             position=self.segments[wanted.segment].positions[wanted.trial],
             members=len(self.segments[wanted.segment].members),
         )
+
+    def ends_at(self, segment: SegmentState) -> float:
+        """Return when the run's clock ends a segment; infinite where it does not, or nothing has begun."""
+        if segment.ends_at_s is None or self.origin_s is None:
+            return math.inf
+        return self.origin_s + segment.ends_at_s
 
     @property
     def running(self) -> list[OperationState]:

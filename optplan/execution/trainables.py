@@ -25,9 +25,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from optplan.errors import DataError, UsageError, show_value
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
 from optplan.execution.trial_files import OUTCOME, PROGRESS, STOP, read_new_lines
@@ -47,25 +48,25 @@ class Session:
     save: Callable[[Path], None] | None = None
 
 
-def import_trainable(target: str, folder: Path) -> object:
-    """Import ``module:name`` or ``path/to/file.py:name``, looked for in a folder first; DataError for none."""
+def import_trainable(target: str, folder: Path, path: str = "train") -> object:
+    """Import ``module:name`` or ``path/to/file.py:name``, looked for in a folder first; else DataError of a path."""
     place, _, name = target.rpartition(":")
     if not place or not name:
-        raise DataError("train", f"got {target!r}", "give module:Trainable, or path/to/file.py:Trainable")
+        raise DataError(path, f"got {target!r}", "give module:Trainable, or path/to/file.py:Trainable")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        module = _import_file(folder / place) if place.endswith(".py") else importlib.import_module(place)
+        found: Any = _import_file(folder / place, path) if place.endswith(".py") else importlib.import_module(place)
     except ImportError as error:
         problem = f"{place} cannot be imported ({error})"
-        raise DataError("train", problem, "is it installed, or in the folder?") from None
-    found = module
+        raise DataError(path, problem, "is it installed, or in the folder?") from None
     for part in name.split("."):
-        found = getattr(found, part, None)
+        owner, found = found, getattr(found, part, None)
         if found is None:
-            raise DataError("train", f"{place} has no {name!r}", "name the class or function that trains")
+            known = [each for each in dir(owner) if callable(getattr(owner, each)) and not each.startswith("_")]
+            raise DataError(path, f"{place} has no {name!r}", nearest_name_hint(part, known))
     if not callable(found):
-        raise DataError("train", f"{target} is {show_value(found)}", "a class or a generator function is needed")
+        raise DataError(path, f"{target} is {show_value(found)}", "a class or a function is needed")
     return found
 
 
@@ -171,14 +172,14 @@ class _GeneratorTrainer:
 _NOTHING = "nothing-stored"
 
 
-def _import_file(path: Path) -> Any:  # noqa: ANN401 - a module
-    if not path.is_file():
-        raise DataError("train", f"there is no file {path}", "give a path from where the command is run")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise DataError("train", f"{path} is no Python file", "give a file that ends in .py")
+def _import_file(file: Path, path: str) -> ModuleType:
+    if not file.is_file():
+        raise DataError(path, f"there is no file {file}", "give a path from where the command is run")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None  # as its name ends in .py
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
+    sys.modules.setdefault(file.stem, module)
     spec.loader.exec_module(module)
     return module
 

@@ -25,8 +25,8 @@ from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError
 from optplan.execution.checkpoints import store
 from optplan.execution.clock import VirtualClock
-from optplan.execution.protocol import Capabilities, Event, Executor, Metrics, NodeRequest, Observation, Operation
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, Progressed, plain
+from optplan.execution.protocol import Event, Executor, Metrics, Observation, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, Progressed, plain
 from optplan.execution.state import Phase
 from optplan.execution.trainables import Session, import_trainable, make_trainer
 
@@ -54,6 +54,8 @@ LATEST_S = 1e12
 class ClockExecutor(Executor):
     """What executors on a clock that jumps have in common: their heirs say what takes how long."""
 
+    is_virtual = True
+
     def __init__(self, now_s: float) -> None:
         #: Holds what is heard, and what happens in operations: by their names, or what makes it happen.
         self._clock: VirtualClock[Any] = VirtualClock(now_s)
@@ -66,7 +68,7 @@ class ClockExecutor(Executor):
         """Return what the clock shows."""
         return self._clock.now
 
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+    def observe(self, nodes: Sequence[NodeWanted], operations: Sequence[Operation]) -> Observation:
         """Go on with what an earlier driver asked for: everything takes what it would have taken."""
         self.ensure_nodes(nodes)
         for operation in operations:
@@ -109,8 +111,6 @@ class ClockExecutor(Executor):
 class VirtualExecutor(ClockExecutor):
     """Runs a plan on a virtual clock."""
 
-    capabilities = Capabilities("virtual", is_virtual=True)
-
     def __init__(
         self,
         plan: Plan,
@@ -139,7 +139,7 @@ class VirtualExecutor(ClockExecutor):
         self._plan = plan if retime is None or not plan.supersedes else retime(plan)
         self._segments = {segment.id: segment for segment in self._plan.segments}
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Ask for nodes; they are there as soon as the plan expects."""
         for request in requests:
             if request.node not in self._nodes:
@@ -193,7 +193,7 @@ class VirtualExecutor(ClockExecutor):
         iteration_s = self._segments[operation.segment].expected.iteration_s
         return 1 if not iteration_s else math.floor(took_s / (iteration_s * self._reality.slower))
 
-    def _time_launch(self, request: NodeRequest) -> tuple[float, float]:
+    def _time_launch(self, request: NodeWanted) -> tuple[float, float]:
         """Return when the launch of a node begins, and when it can train."""
         resource, expected = self._plan.resources[request.resource], self._segments[request.segment].expected
         request_s, launch_s = resource.request_s, resource.launch_s
@@ -203,7 +203,7 @@ class VirtualExecutor(ClockExecutor):
         elif not request.replacement:  # a segment waits for the last of its new nodes
             request_s = min(request_s, expected.launch_s)
             launch_s = expected.launch_s - request_s
-        return request.wanted_s + request_s, request.wanted_s + request_s + launch_s
+        return request.t + request_s, request.t + request_s + launch_s
 
     def _time_operation(self, operation: Operation, *, waiting: bool = True) -> float:
         """Return the seconds that an operation takes, or for which it is busy if not ``waiting`` for the others."""

@@ -57,11 +57,35 @@ from optplan.profiling.profile_files import (
 from optplan.profiling.profile_files import (
     read_profile as read_profile,
 )
+from optplan.profiling.profiled_instances import (
+    describe_search as describe_search,
+)
+from optplan.profiling.profiled_instances import (
+    renew_class as renew_class,
+)
+from optplan.profiling.profiled_instances import (
+    renew_search as renew_search,
+)
+from optplan.profiling.search_profile import (
+    Profile as Profile,
+)
+from optplan.profiling.search_profile import (
+    ProfileSettings as ProfileSettings,
+)
+from optplan.profiling.search_profile import (
+    profile_here as profile_here,
+)
 from optplan.profiling.torch_profiler import (
     ProfilerSettings as ProfilerSettings,
 )
 from optplan.profiling.torch_profiler import (
     profile_module as profile_module,
+)
+from optplan.profiling.trial_timings import (
+    measure_speedup as measure_speedup,
+)
+from optplan.profiling.trial_timings import (
+    summarise as summarise,
 )
 
 COMMANDS: dict[str, str]

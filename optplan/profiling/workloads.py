@@ -6,8 +6,6 @@ hooks that PyTorch calls tell when (section 4.1).
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from optplan.errors import DataError, MissingExtraError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, MissingExtraError, OptplanError, UsageError, show_value
+from optplan.execution.trainables import import_trainable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -146,13 +145,11 @@ def load_workload(target: str) -> Workload:
     place, colon, name = target.rpartition(":")
     if not (colon and place and name.isidentifier()):
         raise UsageError(f"MODULE:FACTORY: got {target!r}; write where the function is and its name, {_EXAMPLE}")
-    module = _import_file(Path(place), target) if place.endswith(".py") else _import_module(place, target)
-    factory = getattr(module, name, None)
-    if factory is None:
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise DataError(target, f"{place} has no {name!r}", nearest_name_hint(name, known))
-    if not callable(factory):
-        raise DataError(target, f"{name!r} is {show_value(factory)}, not a function", _RETURNS)
+    before = list(sys.path)
+    try:
+        factory: Any = run_user_code(target, lambda: import_trainable(target, Path(), target))
+    finally:
+        sys.path[:] = before
     made = run_user_code(target, factory)
     if not isinstance(made, Sequence) or isinstance(made, str) or len(made) not in (2, 3):
         raise DataError(target, f"{name}() returned {show_value(made)}", _RETURNS)
@@ -163,32 +160,11 @@ def run_user_code(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - 
     """Call what the user wrote, and report any failure as wrong data that names it."""
     try:
         return call()
+    except OptplanError:
+        raise
     except Exception as error:
         problem = f"failed with {type(error).__name__}: {error}"
         raise DataError(what, problem, "run it by itself to see where") from error
-
-
-def _import_module(name: str, target: str) -> ModuleType:
-    sys.path.insert(0, "")  # the folder at hand, as `python -m` has it
-    try:
-        found: ModuleType = run_user_code(target, lambda: importlib.import_module(name))
-    finally:
-        sys.path.remove("")
-    return found
-
-
-def _import_file(path: Path, target: str) -> ModuleType:
-    if not path.is_file():
-        raise DataError(target, f"no file {path}", "check the path")
-    specification = importlib.util.spec_from_file_location(f"optplan_workload_{path.stem}", path)
-    if specification is None or specification.loader is None:
-        raise DataError(target, f"{path} cannot be imported", "a Python file is needed")
-    module = importlib.util.module_from_spec(specification)
-    # Registered first, as an ordinary import does: dataclasses and pickle look their module up by its name.
-    sys.modules[specification.name] = module
-    loader = specification.loader
-    run_user_code(target, lambda: loader.exec_module(module))
-    return module
 
 
 class HostClock:

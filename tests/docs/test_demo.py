@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import optplan
-from optplan.execution.measuring.search_profile import Profile, ProfileSettings
-from optplan.execution.measuring.trial_timings import TrialTiming
 from optplan.execution.running import RunOutcome, run
+from optplan.profiling.search_profile import Profile, ProfileSettings
+from optplan.profiling.trial_timings import TrialTiming
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 

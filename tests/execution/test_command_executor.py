@@ -15,8 +15,8 @@ from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.command_executor import CommandExecutor
 from optplan.execution.folders import FolderSettings
-from optplan.execution.protocol import NodeRequest, Operation
-from optplan.execution.records import OperationEnded
+from optplan.execution.protocol import Operation
+from optplan.execution.records import NodeWanted, OperationEnded
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.running import run_stream
@@ -104,7 +104,7 @@ def test_the_script_of_the_page(
     monkeypatch.setenv("MACHINE", "here")
     settings = FolderSettings(tmp_path, train=QUADRATIC, command=f"bash {tmp_path / 'machines.sh'}")
     executor = CommandExecutor({"gpu": 2}, settings)
-    executor.ensure_nodes([NodeRequest("n1", "gpu", "a")])
+    executor.ensure_nodes([NodeWanted(0.0, "n1", "gpu", "gpu", "a")])
     hangs = {"rate": 0.1, "wait_s": 100_000.0}
     executor.start(Operation("op", "a", "trial", 1, {"n1": 2}, workers=2, gpus_per_worker=1, configuration=hangs))
     processes.wait_until((tmp_path / "operations" / "op" / "progress.jsonl").exists, "the operation to begin")

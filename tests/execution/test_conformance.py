@@ -24,8 +24,8 @@ from optplan.contracts import Plan
 from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, NodeRequest, Operation, Reported
-from optplan.execution.records import NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.protocol import Event, Executor, Operation, Reported
+from optplan.execution.records import NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.state import Phase
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor
@@ -79,7 +79,7 @@ class World:
     ) -> None:
         self._make, self._segment, self._resource = make, segment, resource
         self._wait_s, self.root = wait_s, root
-        self.requests = [NodeRequest(f"{node}{number}", resource, segment) for number in (1, 2)]
+        self.requests = [NodeWanted(0.0, f"{node}{number}", resource, resource, segment) for number in (1, 2)]
         self.driven: Executor | None = None
 
     def drive(self) -> Executor:

@@ -17,8 +17,17 @@ from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.driver import Driver, Limits
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Metrics, NodeRequest, Observation, Operation
-from optplan.execution.records import Began, Checkpoint, NodeChanged, OperationFailed, Record, decode, encode
+from optplan.execution.protocol import Event, Metrics, Observation, Operation
+from optplan.execution.records import (
+    Began,
+    Checkpoint,
+    NodeChanged,
+    NodeWanted,
+    OperationFailed,
+    Record,
+    decode,
+    encode,
+)
 from optplan.execution.running import RunOutcome, SearchRun, describe, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
@@ -469,7 +478,7 @@ class _Refusing(VirtualExecutor):
             raise UsageError("command: ended with exit code 1 on start")
         super().start(operation)
 
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:  # noqa: ARG002
+    def observe(self, nodes: Sequence[NodeWanted], operations: Sequence[Operation]) -> Observation:  # noqa: ARG002
         return Observation(frozenset(), frozenset(each.id for each in operations if each.id in self._running))
 
     def stop(self, operation: str, grace_s: float) -> None:

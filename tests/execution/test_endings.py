@@ -17,7 +17,6 @@ from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.virtual import VirtualFleet
 from optplan.execution.journal import Journal
 from optplan.execution.local import LocalExecutor
-from optplan.execution.protocol import NodeRequest
 from optplan.execution.records import Ended, NodeReleasing, NodeWanted, Record
 from optplan.execution.running import run as run_search
 from optplan.execution.runs import read_run, resume
@@ -63,7 +62,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
             give_back(self, nodes)
             found.released.extend(nodes)
 
-        def note_request(self: Any, nodes: Sequence[NodeRequest], running: Any, observe: Any = observe) -> Any:  # noqa: ANN401
+        def note_request(self: Any, nodes: Sequence[NodeWanted], running: Any, observe: Any = observe) -> Any:  # noqa: ANN401
             found.asked.extend(each.node for each in nodes)
             return observe(self, nodes, running)
 

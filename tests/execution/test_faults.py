@@ -27,7 +27,6 @@ from optplan.execution.protocol import (
     Event,
     Executor,
     Metrics,
-    NodeRequest,
     Observation,
     Operation,
     Reported,
@@ -36,6 +35,7 @@ from optplan.execution.records import (
     Checkpoint,
     NodeChanged,
     NodeNoticed,
+    NodeWanted,
     OperationEnded,
     OperationFailed,
     Progressed,
@@ -149,7 +149,7 @@ class FaultyExecutor(Executor):
         *,
         loses: bool = True,
     ) -> None:
-        self.capabilities = inner.capabilities
+        self.is_virtual, self.lateness = inner.is_virtual, inner.lateness
         self.inner, self.fate, self._gpus, self._loses = inner, fate, gpus, loses
         self._late: list[tuple[str, Callable[[], None]]] = []
         self._held: list[Event] = []
@@ -169,7 +169,7 @@ class FaultyExecutor(Executor):
         """Return what the clock shows."""
         return self.inner.now_s()
 
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+    def observe(self, nodes: Sequence[NodeWanted], operations: Sequence[Operation]) -> Observation:
         """Say what is there, and tell again what was told of it."""
         self._catch_up()
         there = {each.node for each in nodes if each.node in self.inner._nodes}
@@ -185,7 +185,7 @@ class FaultyExecutor(Executor):
             raise DeathError
         return Observation(frozenset(there), frozenset(known))
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Ask for nodes."""
         self._call("nodes", "ensure_nodes", lambda: self.inner.ensure_nodes(requests))
 

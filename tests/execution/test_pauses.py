@@ -21,13 +21,13 @@ from optplan.contracts import Plan
 from optplan.execution.folders import FolderSettings, tell_step_limit
 from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
-from optplan.execution.measuring import search_profile
-from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
-from optplan.execution.protocol import NodeRequest, Operation
-from optplan.execution.records import OperationFailed, Progressed
+from optplan.execution.protocol import Operation
+from optplan.execution.records import NodeWanted, OperationFailed, Progressed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import interruptible, read_run, resume
 from optplan.execution.trial_files import OUTCOME, PROGRESS
+from optplan.profiling import search_profile
+from optplan.profiling.search_profile import ProfileSettings, profile_here
 
 PlanOf = Callable[..., Plan]
 Processes = Any  # the fixture's
@@ -231,7 +231,7 @@ def test_an_iteration_that_hangs_is_a_failure(tmp_path: Path, processes: Process
     root.mkdir()
     driver = hold_lock(root / DRIVER_LOCK, "")
     executor = LocalExecutor({"gpu": 1}, FolderSettings(root, command=FORKING))
-    executor.ensure_nodes([NodeRequest("node", "gpu", "segment")])
+    executor.ensure_nodes([NodeWanted(0.0, "node", "gpu", "gpu", "segment")])
     known: dict[str, Any] = {"workers": 1, "gpus_per_worker": 1, "step_s": 20.0}
     configuration = {"seen": str(processes.seen), "hang_at": 2}
     executor.start(Operation("op", "segment", "trial", 1, {"node": 1}, configuration=configuration, **known))

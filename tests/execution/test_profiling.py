@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from optplan.errors import MeasurementError, UsageError
-from optplan.execution.measuring.search_profile import ProfileSettings, profile_here, profile_trials
-from optplan.execution.measuring.trial_timings import summarise
-from optplan.execution.protocol import Capabilities, Event, Executor, NodeRequest, Observation, Operation
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.protocol import Event, Executor, Observation, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.state import Phase
+from optplan.profiling.search_profile import ProfileSettings, profile_here, profile_trials
+from optplan.profiling.trial_timings import summarise
 
 QUADRATIC = f"{Path(__file__).parent / 'trainables' / 'quadratic.py'}:Quadratic"
 #: Seconds of an iteration by GPUs, and what the first one of a start takes longer.
@@ -27,7 +27,7 @@ WARM_S, LAUNCH_S, SETUP_S, READ_S, SAVE_S = 5.0, 1.0, 2.0, 0.5, 0.25
 class StatedExecutor(Executor):
     """Takes stated times by a clock of its own; trials store their state after each start."""
 
-    capabilities = Capabilities("stated", is_virtual=True)
+    is_virtual = True
 
     def __init__(self, *, ends_after: int | None = None, fails: str = "", node_s: float = 20.0) -> None:
         self.clock = 0.0
@@ -43,11 +43,11 @@ class StatedExecutor(Executor):
         """Return what the clock shows."""
         return self.clock
 
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:  # noqa: ARG002
+    def observe(self, nodes: Sequence[NodeWanted], operations: Sequence[Operation]) -> Observation:  # noqa: ARG002
         """Have nothing."""
         return Observation(frozenset(), frozenset())
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Launch each node after 3 s."""
         for request in requests:
             self._events += [

@@ -11,8 +11,8 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
-from optplan.execution.protocol import NodeRequest, Operation
-from optplan.execution.records import OperationFailed
+from optplan.execution.protocol import Operation
+from optplan.execution.records import NodeWanted, OperationFailed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
@@ -110,7 +110,7 @@ def test_slurm_says_why_a_job_left_nothing(
     monkeypatch.setenv("OPTPLAN_TEST_STATE", state)
     monkeypatch.setattr(SlurmExecutor, "_command_line", lambda *_: "true")
     executor = SlurmExecutor({"gpu": 2}, FolderSettings(tmp_path / "run", train=QUADRATIC))
-    executor.ensure_nodes([NodeRequest("n1", "gpu", "a")])
+    executor.ensure_nodes([NodeWanted(0.0, "n1", "gpu", "gpu", "a")])
     executor.start(Operation("op", "a", "trial", 1, {"n1": 1}, workers=1, gpus_per_worker=1))
     events: list[Any] = []
     while not events or not isinstance(events[-1], OperationFailed):

@@ -22,8 +22,8 @@ from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock, is_locked, take_lock
-from optplan.execution.protocol import NodeRequest, Operation
-from optplan.execution.records import OperationEnded, OperationFailed
+from optplan.execution.protocol import Operation
+from optplan.execution.records import NodeWanted, OperationEnded, OperationFailed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import LockWatch, clear, end, is_running, launch, read_code
@@ -329,7 +329,7 @@ def test_gpus_are_held_by_whoever_runs_on_them(
     root.mkdir()
     driver = hold_lock(root / DRIVER_LOCK, "")
     program = f"{sys.executable} {FOLDER / 'forking.py'}"
-    node = NodeRequest("node", "gpu", "segment")
+    node = NodeWanted(0.0, "node", "gpu", "gpu", "segment")
     known: dict[str, Any] = {"workers": 1, "gpus_per_worker": 1}
     configuration = {"seen": str(processes.seen), "hang_at": 1}
     operations = [

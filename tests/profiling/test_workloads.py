@@ -136,7 +136,7 @@ def test_a_target_of_another_form_is_refused(target: str) -> None:
     ("name", "message"),
     [
         ("make_netwrk", r"train\.py has no 'make_netwrk'; did you mean 'make_network'\?"),
-        ("SETTING", r"'SETTING' is 3, not a function; it has to return \(module, batches\)"),
+        ("SETTING", r"train\.py:SETTING is 3; a class or a function is needed"),
         ("only_a_module", r"only_a_module\(\) returned Linear\(.*\); it has to return \(module, batches\)"),
         ("not_a_module", r"module: got 5; a torch\.nn\.Module is needed"),
         ("crash", "failed with RuntimeError: no data; run it by itself to see where"),
@@ -150,9 +150,9 @@ def test_a_function_that_makes_no_workload_is_explained(factory: Path, name: str
 
 def test_what_cannot_be_imported_is_explained(tmp_path: Path) -> None:
     """A missing file, a missing module and a file with an error in it are told apart."""
-    with pytest.raises(DataError, match=r"no file missing\.py; check the path"):
+    with pytest.raises(DataError, match=r"there is no file missing\.py; give a path from where the command is run"):
         load_workload("missing.py:make")
-    with pytest.raises(DataError, match="failed with ModuleNotFoundError: No module named 'no_such_module_here'"):
+    with pytest.raises(DataError, match=r"cannot be imported \(No module named 'no_such_module_here'\); is it"):
         load_workload("no_such_module_here:make")
     broken = tmp_path / "broken.py"
     broken.write_text("1 +", encoding="utf-8")

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
+from functools import reduce
 from importlib.resources import files
 from typing import Any
 
@@ -35,7 +36,10 @@ def read_script(name: str, /, **blanks: object) -> str:
 
 
 def read_manifest(name: str, /, **blanks: object) -> dict[str, Any]:
-    """Return a manifest of the folder ``scripts`` with what stands after ``$`` filled in; what is empty is left out."""
+    """Return a manifest of the folder ``scripts`` with what stands after ``$`` filled in; what is empty is left out.
+
+    Behind a point stands an attribute of what was before it.
+    """
     import yaml
 
     def fill(part: Any) -> Any:  # noqa: ANN401 - plain data
@@ -43,7 +47,10 @@ def read_manifest(name: str, /, **blanks: object) -> dict[str, Any]:
             return {key: found for key, each in part.items() if not _is_empty(each, found := fill(each))}
         if isinstance(part, list):
             return [fill(each) for each in part]
-        return blanks.get(part[1:]) if _is_blank(part) else part
+        if not _is_blank(part):
+            return part
+        first, *attributes = part[1:].split(".")
+        return reduce(getattr, attributes, blanks.get(first))
 
     found = fill(yaml.safe_load(_read(name)))
     assert isinstance(found, dict)  # as all of them are

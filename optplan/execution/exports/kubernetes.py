@@ -68,11 +68,9 @@ def write_metadata(name: str, request: ExportRequest) -> dict[str, Any]:
     queue = {} if template.queue is None else {"kueue.x-k8s.io/queue-name": template.queue}
     return read_manifest(
         "metadata.yaml",
+        request=request,
         name=name_object(name, request),
-        namespace=template.namespace,
         labels={**PART_OF, **template.labels, **queue},
-        plan_id=request.plan.plan_id,
-        export_id=request.export_id,
         elastic="true" if template.elastic else None,
     )
 
@@ -90,11 +88,9 @@ def write_pod(step: Step, request: ExportRequest, **container: object) -> dict[s
     place = template.placement.get(step.segment.resource, Placement())
     pod = read_manifest(
         "pod.yaml",
-        run_dir=template.run_dir,
-        claim=template.claim,
+        request=request,
         node_selector=dict(place.node_selector),
         tolerations=[dict(each) for each in place.tolerations],
-        service_account=template.service_account,
         image_pull_secrets=[{"name": name} for name in template.image_pull_secrets],
         **container,
     )
@@ -190,8 +186,6 @@ def _merge(old: object, new: object, path: str) -> object:
     return merged
 
 
-#: A pod that was preempted, evicted or drained has not failed.
-_PREEMPTED = [{"type": "DisruptionTarget", "status": "True"}]
 #: Seconds between the launcher's own end of a command and Kubernetes' end of the pod.
 _END_S = 10
 
@@ -230,12 +224,9 @@ def _write_object(steps: Sequence[Step], name: str, request: ExportRequest) -> d
     return read_manifest(
         "job.yaml",
         metadata=write_metadata(name, request),
-        members=step.segment.members,
-        at_once=step.segment.at_once,
         pod=_write_pod(step, request, container),
-        retries=request.options.retries,
-        preempted=_PREEMPTED,
-        ttl_s=request.template_as(KubernetesTemplate).ttl_s,
+        step=step,
+        request=request,
     )
 
 
@@ -261,25 +252,11 @@ def _write_jobset(steps: Sequence[Step], name: str, request: ExportRequest) -> d
         ]
         rank = "export OPTPLAN_NODE_RANK=$((OPTPLAN_GROUP_FIRST + JOB_COMPLETION_INDEX)); "
         container["command"][2] = rank + container["command"][2]
-        groups.append(
-            read_manifest(
-                "jobset-group.yaml",
-                name=f"g{number}",
-                members=segment.members,
-                nodes=nodes,
-                pod=_write_pod(step, request, container),
-                preempted=_PREEMPTED,
-            )
-        )
+        pod = _write_pod(step, request, container)
+        groups.append(read_manifest("jobset-group.yaml", name=f"g{number}", step=step, pod=pod))
         first += nodes
-    return read_manifest(
-        "jobset.yaml",
-        metadata=write_metadata(name, request),
-        subdomain=called,
-        retries=request.options.retries,
-        groups=groups,
-        ttl_s=request.template_as(KubernetesTemplate).ttl_s,
-    )
+    metadata = write_metadata(name, request)
+    return read_manifest("jobset.yaml", metadata=metadata, subdomain=called, groups=groups, request=request)
 
 
 def _write_pod(step: Step, request: ExportRequest, container: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,17 +271,14 @@ def _write_train_job(steps: Sequence[Step], name: str, request: ExportRequest) -
         many = f"{step.segment.id!r} has {step.segment.members} trials, and a TrainJob is one job"
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
     require_no_elastic(request, "a TrainJob")
-    template = request.template_as(TrainJobTemplate)
     pod = write_pod(step, request)
     for container in pod["spec"]["containers"]:
         container["name"] = "node" if container["name"] == TRAIN else container["name"]
     return read_manifest(
         "trainjob.yaml",
         metadata=write_metadata(name, request),
-        runtime=template.runtime,
-        runtime_kind=template.runtime_kind,
-        nodes=step.shape.nodes,
-        workers=step.shape.workers_per_node,
+        request=request,
+        step=step,
         pod={name: part for name, part in pod.items() if part},
         **describe_container(step, request, "1"),
     )

@@ -17,7 +17,6 @@ from optplan.errors import OutputError
 from optplan.execution.fleets.folder import FolderFleet, Ranks
 from optplan.execution.fleets.ranks import count_ranks, main
 from optplan.execution.folders import FolderSettings, Running
-from optplan.execution.protocol import Capabilities
 from optplan.execution.ray_cluster import connect
 from optplan.execution.slurm import cancel, find_jobs, submit
 
@@ -30,8 +29,6 @@ class SlurmFleet(FolderFleet):
 
     ``{type}`` in an option of sbatch is the type of the VM. A VM that goes on with another fleet is another job.
     """
-
-    capabilities = Capabilities("slurm", lateness=0.05)
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         super().__init__(gpus_per_node, settings, now_s=now_s)
@@ -82,8 +79,6 @@ class VmWorker:
 
 class RayFleet(FolderFleet):
     """Has a detached actor for each VM, by its name, so that a monitor that begins anew starts none again."""
-
-    capabilities = Capabilities("ray", lateness=0.01)
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         super().__init__(gpus_per_node, settings, now_s=now_s)

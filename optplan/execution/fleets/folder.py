@@ -29,7 +29,7 @@ from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.state import Heard
 from optplan.execution.folders import Ending, FolderSettings, Running
-from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation, Reported
+from optplan.execution.protocol import Event, Operation, Reported
 from optplan.execution.supervision import clear, end, is_running, list_homes
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
@@ -78,9 +78,9 @@ class FolderFleet(QueueExecutor[Ranks]):
         """Leave this plan beside what is started from now on."""
         self._plan = plan
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[told.NodeWanted]) -> None:
         """Let ranks be started for VMs."""
-        self._wanted_s |= {request.node: request.wanted_s for request in requests}
+        self._wanted_s |= {request.node: request.t for request in requests}
         super().ensure_nodes(requests)
 
     def ask(self, operation: str, order: int, rank: int) -> None:
@@ -219,8 +219,6 @@ class LocalFleet(FolderFleet):
     A monitor that begins anew neither starts nor forgets one.
     """
 
-    capabilities = Capabilities("local", lateness=0.01)
-
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
         words = shlex.split(self._settings.command)
         if shutil.which(words[0]) is None:
@@ -260,8 +258,6 @@ class CommandFleet(FolderFleet):
     the run back); and returns once that is under way. After a monitor was killed it may be called again for the same
     fleet.
     """
-
-    capabilities = Capabilities("command", lateness=0.05)
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
         """Have the command give all VMs back; a run does so when it ends."""

@@ -61,7 +61,7 @@ class Monitor(Loop[FleetState]):
     def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""
         super().resume(changes, starts=starts)
-        if not self._executor.capabilities.is_virtual:
+        if not self._executor.is_virtual:
             self._since_s = self._executor.now_s()
         attempt = self._state.attempt
         if attempt is not None and attempt.order > attempt.answered:
@@ -290,7 +290,7 @@ class Monitor(Loop[FleetState]):
         """Return when to look again though nothing is heard: at once where something was decided."""
         if self._decided or self._is_over:
             return now_s
-        if not self._executor.capabilities.is_virtual:
+        if not self._executor.is_virtual:
             return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
         attempt, grace_s = self._state.attempt, self._terms.grace_s
         if attempt is None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.protocol import Capabilities, Event, NodeRequest, Observation, Operation, Reported
-from optplan.execution.records import NodeChanged, NodeNoticed, OperationEnded
+from optplan.execution.protocol import Event, Observation, Operation, Reported
+from optplan.execution.records import NodeChanged, NodeNoticed, NodeWanted, OperationEnded
 from optplan.execution.state import Phase
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.srift.planning import SriftPlan
@@ -68,8 +68,6 @@ class _Training:
 class VirtualFleet(ClockExecutor):
     """Trains on a clock that jumps, and lets a course of things happen; without a word, new VMs boot as planned."""
 
-    capabilities = Capabilities("virtual", is_virtual=True)
-
     def __init__(self, plan: SriftPlan, course: Course, *, heartbeat_s: float, now_s: float = 0.0) -> None:
         super().__init__(now_s)
         self._plan, self._course, self._heartbeat_s = plan, course, heartbeat_s
@@ -84,7 +82,7 @@ class VirtualFleet(ClockExecutor):
         """Take times from another plan, for what is started from now on."""
         self._plan = cast("SriftPlan", plan)
 
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+    def observe(self, nodes: Sequence[NodeWanted], operations: Sequence[Operation]) -> Observation:
         """Go on with what an earlier monitor asked for: everything takes what it would have taken."""
         self.ensure_nodes(nodes)
         now_s, past = self._clock.now, list[Any]()
@@ -99,11 +97,11 @@ class VirtualFleet(ClockExecutor):
         self._hear(*past)
         return Observation(frozenset(self._nodes), frozenset(self._running))
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Ask for VMs: ranks may be started for them, which report once they have booted."""
         for request in requests:
             if request.node not in self._nodes:
-                self._wanted_s[request.node] = request.wanted_s
+                self._wanted_s[request.node] = request.t
                 self._nodes[request.node] = self._hear(NodeChanged(self.now_s(), request.node, Phase.READY))
 
     def start(self, operation: Operation) -> None:

@@ -25,7 +25,7 @@ from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.serving.store import Store, is_begun
+from optplan.execution.serving.store import KEPT_CALCULATIONS, Store, is_begun
 from optplan.execution.trial_files import write_whole
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -37,8 +37,6 @@ WIDTHS_FILE = "widths.json"
 _BEAT_S = 1.0
 #: Events of a batch at most: others are not to wait for a transaction that takes long.
 _MOST_AT_ONCE = 20_000
-#: Calculations that are shown.
-_SHOWN = 50
 
 
 class Reply(StrEnum):
@@ -122,7 +120,7 @@ class Publisher:
         self._refused = self._batches = 0
         self._began_s = clock()
         self._estimated = self._calculator.knowledge.estimate()
-        self._calculations = tuple(Calculation.parse(each) for each in self._store.list_calculations(_SHOWN))
+        self._calculations = tuple(Calculation.parse(each) for each in self._store.list_calculations())
         self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="width-calculator")
         self.view = self._look()
@@ -237,7 +235,7 @@ class Publisher:
     def _note(self, made: Calculation) -> None:
         """Write a calculation down, then publish: a table that readers see is one that a new start knows."""
         self._store.commit(calculation=made.to_json_data(), meta={"state": self._calculator.to_json_data()})
-        self._calculations = (made, *self._calculations)[:_SHOWN]
+        self._calculations = (made, *self._calculations)[:KEPT_CALCULATIONS]
         self._estimated = self._calculator.knowledge.estimate()
         level = logging.WARNING if made.verdict in (Verdict.OVER_BUDGET, Verdict.FAILED) else logging.INFO
         _LOG.log(level, "%s: %s", made.verdict, "; ".join((made.reason, *made.notes)))

@@ -16,15 +16,7 @@ from typing import Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
 from optplan.execution.online.events import parse_events
-from optplan.execution.serving.access import (
-    LOOPBACK,
-    find_token,
-    is_from_own_page,
-    is_loopback,
-    is_own,
-    is_right,
-    name_of,
-)
+from optplan.execution.serving import access
 from optplan.execution.serving.publisher import Publisher, Reception, Reply
 from optplan.execution.serving.showing import describe, render_metrics
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -78,7 +70,8 @@ class Door:
     def own_names(self) -> frozenset[str]:
         """All names by which requests may call the host."""
         listening = f"[{self.host}]" if ":" in self.host else self.host
-        return frozenset(map(name_of, (*self.names, listening, *(LOOPBACK if is_loopback(self.host) else ()))))
+        others = access.LOOPBACK if access.is_loopback(self.host) else ()
+        return frozenset(map(access.name_of, (*self.names, listening, *others)))
 
 
 @dataclass
@@ -106,11 +99,11 @@ class _Service:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let in whoever may, and say in JSON what went wrong."""
         headers = request.headers
-        if not is_own(headers, self.door.own_names):
+        if not access.is_own(headers, self.door.own_names):
             return _complain(421, "Host", "this service has another name; see --name")
-        if not is_from_own_page(headers):
+        if not access.is_from_own_page(headers):
             return _complain(403, "Origin", "requests of other pages are not answered")
-        if not is_right(self.door.token, find_token(headers)):
+        if not access.is_right(self.door.token, access.find_token(headers)):
             refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN, or Basic with it as password")
             refused.headers["WWW-Authenticate"] = 'Basic realm="optplan"'
             return refused

@@ -30,8 +30,8 @@ _TABLES = """
 _FILE, _LOCK = "calculator.sqlite", "calculator.lock"
 #: What may lie in a folder in which no calculator has begun: after a kill, a token that was put there, a volume's own.
 _HARMLESS = (_LOCK, TOKEN_FILE, "lost+found")
-#: Calculations that are kept.
-_KEPT_CALCULATIONS = 1000
+#: Calculations that are kept, and shown.
+KEPT_CALCULATIONS = 50
 #: Ids of so many events are kept at least; a repetition of an older one would count again.
 _KEPT_IDS = 2_000_000
 
@@ -69,10 +69,10 @@ class Store:
         with self._reading():
             return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
 
-    def list_calculations(self, most: int) -> list[Any]:
+    def list_calculations(self) -> list[Any]:
         """Return the latest calculations, the last one first."""
         with self._reading():
-            rows = self._connection.execute("SELECT body FROM calculations ORDER BY number DESC LIMIT ?", (most,))
+            rows = self._connection.execute("SELECT body FROM calculations ORDER BY number DESC")
             return [json.loads(row[0]) for row in rows]
 
     def commit(
@@ -86,7 +86,7 @@ class Store:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
             if calculation is not None:
                 connection.execute("INSERT INTO calculations (body) VALUES (?)", (json.dumps(calculation),))
-                for table, kept in (("calculations", _KEPT_CALCULATIONS), ("events", _KEPT_IDS)):
+                for table, kept in (("calculations", KEPT_CALCULATIONS), ("events", _KEPT_IDS)):
                     last = f"(SELECT max(number) FROM {table})"
                     connection.execute(f"DELETE FROM {table} WHERE number <= {last} - ?", (kept,))
 

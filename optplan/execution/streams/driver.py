@@ -271,13 +271,13 @@ class StreamDriver(Loop[StreamState]):
 
     def _is_stuck(self) -> bool:
         """Whether nothing will happen any more on a clock that jumps."""
-        if not self._executor.capabilities.is_virtual or self._coming or self._state.operations:
+        if not self._executor.is_virtual or self._coming or self._state.operations:
             return False
         return not any(node.phase in (Phase.WANTED, Phase.LAUNCHING) for node in self._state.held_nodes())
 
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
-        if not self._executor.capabilities.is_virtual:
+        if not self._executor.is_virtual:
             return now_s + _ROUND_S
         if self._interrupted:
             return math.inf

@@ -8,8 +8,8 @@ import numpy as np
 
 from optplan.execution.online.estimates import interpolate
 from optplan.execution.progress import Course, Progress
-from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation
-from optplan.execution.records import NodeChanged, OperationEnded, Progressed
+from optplan.execution.protocol import Event, Operation
+from optplan.execution.records import NodeChanged, NodeWanted, OperationEnded, Progressed
 from optplan.execution.state import Phase
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -18,8 +18,6 @@ from optplan.units import SECONDS_PER_HOUR
 
 class VirtualStreamExecutor(ClockExecutor):
     """Runs jobs of a stream on a virtual clock, as an instance says that has the classes of all of them."""
-
-    capabilities = Capabilities("virtual", is_virtual=True)
 
     def __init__(self, truth: BoaInstance, *, now_s: float = 0.0) -> None:
         super().__init__(now_s)
@@ -30,12 +28,12 @@ class VirtualStreamExecutor(ClockExecutor):
         # By class, type and GPUs: what the epochs take.
         self._courses: dict[tuple[str, str, int], Course] = {}
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Ask for nodes, which are paid from then on."""
         for request in requests:
             if request.node not in self._nodes:
                 known = self._truth.gpu_types.get(request.resource)
-                launch_s, start_s = request.wanted_s, 0.0 if known is None else known.start_s or 0.0
+                launch_s, start_s = request.t, 0.0 if known is None else known.start_s or 0.0
                 events: list[Event] = [NodeChanged(launch_s, request.node, Phase.LAUNCHING)] if start_s else []
                 events.append(NodeChanged(max(launch_s + start_s, self._clock.now), request.node, Phase.READY))
                 self._nodes[request.node] = [self._clock.schedule(event.t, event) for event in events]

@@ -23,7 +23,7 @@ from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import GIVEN_UP
 from optplan.execution.options import FleetOptions
-from optplan.execution.protocol import Capabilities, Event, Operation
+from optplan.execution.protocol import Event, Operation
 from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
@@ -41,7 +41,6 @@ class WrittenFleet(FolderFleet):
     Its clock goes on only where the monitor waits, so that a busy machine plans what an idle one does.
     """
 
-    capabilities = Capabilities("written")
     done = 20
 
     def __init__(self, root: Path, *, now_s: float = 0.0) -> None:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
+from optplan.profiling.search_profile import ProfileSettings, profile_here
 
 QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadratic"
 

@@ -13,7 +13,6 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Capabilities
 from optplan.execution.records import NodeChanged, OperationFailed, Paused, Record
 from optplan.execution.running import SearchRun, run
 from optplan.execution.runs import read_run
@@ -168,7 +167,7 @@ def test_capabilities() -> None:
     """Resizing is checkpoint, stop, start; limits may be missed by a hundredth."""
     from optplan.execution.ray_cluster import RayExecutor
 
-    assert RayExecutor.capabilities == Capabilities("ray", lateness=0.01)
+    assert (RayExecutor.is_virtual, RayExecutor.lateness) == (False, 0.01)
 
 
 @pytest.mark.parametrize(

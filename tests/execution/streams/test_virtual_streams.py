@@ -22,7 +22,7 @@ from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.protocol import Executor, NodeRequest, Observation
+from optplan.execution.protocol import Executor, Observation
 from optplan.execution.records import (
     JobArrived,
     NodeChanged,
@@ -419,7 +419,7 @@ class Gone:
         """Find nothing."""
         return Observation(frozenset(), frozenset())
 
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
         """Note the names."""
         self.ensured += [request.node for request in requests]
 

@@ -88,7 +88,11 @@ def test_a_profile_is_added_to_an_instance(run: Runner, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("nowhere.py:make", "--largest-batch", "4"), 1, "nowhere.py:make: no file nowhere.py; check the path"),
+        (
+            ("nowhere.py:make", "--largest-batch", "4"),
+            1,
+            "nowhere.py:make: there is no file nowhere.py; give a path",
+        ),
         (("train.py", "--largest-batch", "4"), 2, "MODULE:FACTORY: got 'train.py'; write where the function is"),
         ((f"{EXAMPLE}:make_network",), 2, "largest_batch is needed on a CPU"),
         ((f"{EXAMPLE}:make_network", "--repeats", "1"), 2, "--repeats: got 1; whole numbers from 3 on"),

@@ -69,7 +69,7 @@ SearchSpace = Mapping[str, Choices | Interval]
 
 def count_configurations(space: SearchSpace) -> int | None:
     """Return how many configurations a space has; None where there is no limit, or no space was stated."""
-    return configurations.count_configurations(_list_values(space))
+    return configurations.count_configurations(list_values(space))
 
 
 def describe_shortage(space: SearchSpace, trials: int) -> str:
@@ -88,10 +88,11 @@ def draw_configurations(space: SearchSpace, trials: int, *, seed: int = 0) -> li
     shortage = describe_shortage(space, trials)
     if shortage:
         warnings.warn(shortage, DataWarning, stacklevel=2)
-    return configurations.draw_configurations(_list_values(space), trials, seed)
+    return configurations.draw_configurations(list_values(space), trials, seed)
 
 
-def _list_values(space: SearchSpace) -> configurations.Space:
+def list_values(space: SearchSpace) -> configurations.Space:
+    """Return what each hyperparameter may be, as configurations are drawn."""
     return {
         name: each.values if isinstance(each, Choices) else Range(each.low, each.high, each.scale is Scale.LOG)
         for name, each in space.items()

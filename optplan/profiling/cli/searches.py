@@ -1,4 +1,4 @@
-"""``optplan measure search``, ``measure jobs`` and ``calibrate``: what was measured here or in a run, for instances."""
+"""``optplan measure search`` and ``measure jobs``: trials and jobs that run here for a moment, for instances."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown, note
-from optplan.cli.options import DATA, DIR, FILE, NUMBERS, PRICE, TIME, Kind, instance_argument
+from optplan.cli.options import DATA, DIR, NUMBERS, PRICE, TIME, Kind
 from optplan.cli.outputs import Outputs
 from optplan.errors import DataWarning, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from optplan.execution.measuring.search_profile import Profile
-    from optplan.execution.measuring.trial_timings import Estimate, MeasuredSpeedup, SearchTimings
+    from optplan.profiling.search_profile import Profile
+    from optplan.profiling.trial_timings import Estimate, MeasuredSpeedup, SearchTimings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +62,7 @@ def _trained(command: F) -> F:
 
 
 def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
-    from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
+    from optplan.profiling.search_profile import ProfileSettings, profile_here
 
     if bool(options["train"]) == bool(options["command"]):
         raise UsageError("--train: give what to train with --train or --command, one of the two")
@@ -141,11 +138,11 @@ def search(
     checkpoint on each number of GPUs in turn, as a trial does that is promoted. What is trained runs as it stands: name
     only files that you trust.
     """
-    from optplan.execution.measuring.profiled_instances import describe_search, list_missing, renew_pauses, renew_search
-    from optplan.execution.measuring.trial_timings import summarise
     from optplan.formulations.rubberband.data.instance import RubberBandInstance
     from optplan.formulations.seer.data.instance import SeerInstance
     from optplan.instances.files import read_instance
+    from optplan.profiling.profiled_instances import describe_search, list_missing, renew_pauses, renew_search
+    from optplan.profiling.trial_timings import summarise
 
     read = None if base is None else read_instance(base)
     seer = read if isinstance(read, SeerInstance) else None
@@ -239,10 +236,10 @@ def jobs(
     Every repetition is a job that starts on the fewest GPUs and goes on from its checkpoint on each width in turn, so
     what a change of width costs is measured as well. What is run runs as it stands: name only files that you trust.
     """
-    from optplan.execution.measuring.profiled_instances import describe_class, renew_class, require_class
-    from optplan.execution.measuring.trial_timings import measure_speedup
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
+    from optplan.profiling.profiled_instances import describe_class, renew_class, require_class
+    from optplan.profiling.trial_timings import measure_speedup
 
     if (base is None) != (name is None):
         raise UsageError("--class: an instance's class is renewed; give both --into and --class, or neither")
@@ -294,61 +291,3 @@ def _say_interval(estimates: Iterable[Estimate]) -> Iterable[str]:
     if any(interval[0] <= 0.0 for _, interval in known):
         said += " One that begins at 0 says nothing of its lower end: give more --repeats."
     yield said
-
-
-@click.command(
-    cls=Command,
-    short_help="Write what a run measured back into an instance.",
-    examples=(
-        "optplan calibrate runs/first search.yaml -o measured.json",
-        "optplan calibrate runs/first rubberband-resnet101-20min -o measured.json",
-    ),
-    writes={"output": "the instance with what was measured"},
-)
-@click.argument("folder", metavar="DIR", type=FILE)
-@instance_argument
-@amendments
-def calibrate(
-    folder: Path,
-    instance_name: str,
-    *,
-    outputs: Outputs,
-    **changes: Any,  # noqa: ANN401 - the options that change the instance
-) -> int:
-    """Put what the run in DIR measured in place of what INSTANCE says: times of iterations, starts, launches, prices.
-
-    Of a stream these are sizes and speeds of its classes, and what jobs and nodes take to start. Every figure that is
-    another one now is listed. What was not measured stays as it was; seconds of iterations at other widths keep their
-    ratio to those that were. The next `optplan solve` plans with it.
-    """
-    from optplan.execution.cluster import take_stock
-    from optplan.execution.journal import read_kind
-    from optplan.execution.running import SearchRun
-    from optplan.execution.streams.learning import calibrate as calibrate_stream
-    from optplan.execution.streams.running import StreamRun
-    from optplan.formulations import formulation_of
-
-    kind = SearchRun if read_kind(folder) != "stream" else StreamRun
-    run: SearchRun | StreamRun = kind.read(folder)
-    plan = run.state.plan if isinstance(run, SearchRun) else run.plan
-    instance: Any = read_amended(instance_name, changes)
-    formulation = formulation_of(instance).name
-    if formulation != plan.formulation:
-        problem = f"{folder} is a run of a {plan.formulation} plan, and {instance_name} is of {formulation}"
-        raise UsageError(f"{problem}; give the instance that the plan was made from")
-    if isinstance(run, SearchRun):
-        standing = take_stock(run.state, run.state.t)
-        calibrated, said = formulation_of(instance).calibrate(instance, plan, standing)
-    else:
-        calibrated, said = calibrate_stream(instance, run.past)
-    where = "on the virtual clock, where nothing is measured, " if run.is_virtual else ""
-    source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {plan.plan_id[:12]}"}
-    calibrated = calibrated.replace(source=source)
-    if run.is_virtual:
-        said = ("virtual run: these are the times and prices of its clock, and none was measured", *said)
-    told = {"changes": list(said), "instance": calibrated.to_json_data()}
-    outputs.answer(told, lambda: said or ("all is as the instance says",))
-    outputs.save_json(calibrated)
-    if "--out" not in outputs and not outputs.as_json:
-        note("give -o FILE to write the instance")
-    return outputs.exit_code(0)

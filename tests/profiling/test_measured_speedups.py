@@ -7,7 +7,7 @@ import math
 import pytest
 
 from optplan.errors import MeasurementError
-from optplan.execution.measuring.trial_timings import TrialTiming, measure_speedup
+from optplan.profiling.trial_timings import TrialTiming, measure_speedup
 
 
 def job(trial: int, gpus: int, work: float, *, seconds: float = 1.0, overhead_s: float = 30.0) -> TrialTiming:

@@ -20,11 +20,11 @@ from optplan.contracts.configurations import Configuration
 from optplan.errors import MeasurementError, UsageError
 from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
-from optplan.execution.measuring.trial_timings import TrialTiming
-from optplan.execution.protocol import Executor, Metrics, NodeRequest, Operation
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.protocol import Executor, Metrics, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.spaces import draw
 from optplan.execution.state import Phase
+from optplan.profiling.trial_timings import TrialTiming
 from optplan.progress import Event as Told
 from optplan.progress import Listener
 from optplan.units import format_duration
@@ -191,7 +191,7 @@ class _Profiler:
         """Ask for the GPUs, wait for them, and return the seconds until the launch began, and from there on."""
         executor, settings = self._executor, self._settings
         wanted_s = executor.now_s()
-        executor.ensure_nodes([NodeRequest(_NODE, RESOURCE, "profile", wanted_s)])
+        executor.ensure_nodes([NodeWanted(wanted_s, _NODE, RESOURCE, RESOURCE, "profile")])
         launching_s: float | None = None
         while (now_s := executor.now_s()) <= wanted_s + settings.node_wait_s:
             for event in executor.poll(now_s + _ROUND_S):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.measuring.trial_timings import MeasuredSpeedup, SearchTimings, describe_seconds
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.seer.data.instance import SeerInstance
+from optplan.profiling.trial_timings import MeasuredSpeedup, SearchTimings, describe_seconds
 
 #: What a search's instance has to have besides what is timed.
 _NEEDED = ("experiment", "cloud.gpus_per_instance", "cloud.price_usd_per_hour")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import MeasurementError
-from optplan.execution.measuring.trial_timings import Estimate, TrialTiming, describe_seconds, summarise
+from optplan.profiling.trial_timings import Estimate, TrialTiming, describe_seconds, summarise
 
 
 def timing(trial: int, gpus: int, steps_s: tuple[float, ...], overhead_s: float = 2.0, **parts: float) -> TrialTiming:

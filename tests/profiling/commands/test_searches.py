@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optplan.execution.measuring.search_profile import Profile, ProfileSettings
-from optplan.execution.measuring.trial_timings import TrialTiming
 from optplan.instances.files import read_instance
+from optplan.profiling.search_profile import Profile, ProfileSettings
+from optplan.profiling.trial_timings import TrialTiming
 from optplan.progress import Event, Listener
 from optplan.solving import solve
 
@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         ]
         return Profile(tuple(timings), 3.0, 20.0)
 
-    monkeypatch.setattr("optplan.execution.measuring.search_profile.profile_here", profile_here)
+    monkeypatch.setattr("optplan.profiling.search_profile.profile_here", profile_here)
     return calls
 
 
@@ -174,7 +174,7 @@ def test_intervals_are_explained(run: Runner, monkeypatch: pytest.MonkeyPatch) -
         ]
         return Profile(tuple(timings), 3.0, 20.0)
 
-    monkeypatch.setattr("optplan.execution.measuring.search_profile.profile_here", profile_here)
+    monkeypatch.setattr("optplan.profiling.search_profile.profile_here", profile_here)
     told = run("measure", "search", *TIMED)
     shown = " ".join(told.out.split())
     assert "0 to 9.22" in shown
@@ -193,7 +193,7 @@ def test_a_long_profile_is_not_silent(run: Runner, monkeypatch: pytest.MonkeyPat
                 timings.append(TrialTiming(trial, gpus, True, (1.0,) * 3, (1.0,) * 3, 7.0))
         return Profile(tuple(timings), 3.0, 20.0)
 
-    monkeypatch.setattr("optplan.execution.measuring.search_profile.profile_here", profile_here)
+    monkeypatch.setattr("optplan.profiling.search_profile.profile_here", profile_here)
     monkeypatch.setattr("optplan.cli.console._TELL_S", 0.0)
     told = run("measure", "search", *TIMED)
     assert "profiling, 0 s | trial 1 on 1 GPUs | 0%\n" in told.err
