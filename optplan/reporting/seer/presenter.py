@@ -24,16 +24,11 @@ from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.tables import compare_losses
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
 from optplan.reporting.style import Figure, add_blocks, add_points, new_figure, time_scale
-from optplan.reporting.tables import Column, Shown, Table, numbers
+from optplan.reporting.tables import Column, Columns, Shown, numeric, tabulate
 from optplan.units import SECONDS_PER_MINUTE
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
-_BUDGET_COLUMNS = (
-    *numbers("budget", "trials", "to the end", "ends after", "last round, GPU-min"),
-    Column("trials x GPUs"),
-)
-_LOSS_COLUMNS = (*numbers("budget", "expected loss", "95 % interval", "gain over published"), Column("trials x GPUs"))
 _ASSUMPTIONS = (
     ("Rounds", "All trials start and stop a round together, by the clock, in the middle of an epoch if need be."),
     (
@@ -106,34 +101,30 @@ def _tell_relaxations(result: Result[Solution]) -> Section:
 
 def _tell_budgets(instance: SeerInstance, found: Sequence[ParetoPoint]) -> Section:
     """Tell what other budgets would buy before the same deadline."""
-    rows = [
-        (
-            words.format_limit(instance, point.measures["budget_gpu_min"]),
-            f"{point.measures['trials']:,.0f}",
-            f"{point.measures['last_round_trials']:,.0f}",
-            words.format_minutes(point.measures["duration_min"]),
-            f"{point.measures['last_round_gpu_min']:,.4g}",
-            words.name_search(words.require_brackets(point.solution)),
-        )
-        for point in found
-    ]
+    columns: Columns[ParetoPoint] = {
+        numeric("budget"): lambda point: words.format_limit(instance, point.measures["budget_gpu_min"]),
+        numeric("trials"): lambda point: f"{point.measures['trials']:,.0f}",
+        numeric("to the end"): lambda point: f"{point.measures['last_round_trials']:,.0f}",
+        numeric("ends after"): lambda point: words.format_minutes(point.measures["duration_min"]),
+        numeric("last round, GPU-min"): lambda point: f"{point.measures['last_round_gpu_min']:,.4g}",
+        Column("trials x GPUs"): lambda point: words.name_plan(instance, point.solution),
+    }
     deadline = words.format_minutes(instance.deadline_min)
     said = f"The same deadline, {deadline}, and other budgets, each spent as well as can be."
-    return Section("budgets", "Other budgets", [said, Table("What other budgets buy", _BUDGET_COLUMNS, rows)])
+    return Section("budgets", "Other budgets", [said, tabulate("What other budgets buy", columns, found)])
 
 
 def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
     """Tell what loss other budgets would buy before the same deadline."""
-    rows = [
-        (
-            words.format_limit(instance, point.limit),
-            words.format_loss(point.objective),
-            " to ".join(words.format_loss(end) for end in (point.low, point.high) if end is not None),
-            words.format_loss(point.measures["gain_loss"]),
-            words.name_search(words.require_brackets(point.solution)),
-        )
-        for point in found.points
-    ]
+    columns: Columns[ParetoPoint] = {
+        numeric("budget"): lambda point: words.format_limit(instance, point.limit),
+        numeric("expected loss"): lambda point: words.format_loss(point.objective),
+        numeric("95 % interval"): lambda point: " to ".join(
+            words.format_loss(end) for end in (point.low, point.high) if end is not None
+        ),
+        numeric("gain over published"): lambda point: words.format_loss(point.measures["gain_loss"]),
+        Column("trials x GPUs"): lambda point: words.name_plan(instance, point.solution),
+    }
     drawn = [(each, each.measures.get("spent_gpu_min", 0.0)) for each in results]
     chart = draw_pareto(instance, found, words, results=drawn, limit=instance.budget_gpu_min)
     charts = [("Least expected loss found for every budget.", chart)] if found.points else []
@@ -142,7 +133,7 @@ def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequen
         f"The same deadline, {deadline}, and other budgets, for each the best plan found, "
         "with less search than the plan above. Bars are 95 % intervals of the mean over samples."
     )
-    table = Table("What other budgets buy", _LOSS_COLUMNS, rows)
+    table = tabulate("What other budgets buy", columns, found.points)
     return Section("budgets", "Other budgets", [said, *([Charts(charts)] if charts else []), table])
 
 

@@ -22,7 +22,7 @@ from optplan.reporting.style import (
     shorten_name,
     time_scale,
 )
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+from optplan.reporting.tables import Column, Columns, Shown, Table, fact_table, numeric, plain_text, tabulate
 from optplan.units import format_duration
 
 _COLORS = {Happening.LAUNCH: style.ORANGE, Happening.TRAIN: style.BLUE, Happening.PAUSE: style.GREY}
@@ -32,13 +32,15 @@ _ROW_PIXELS, _PROGRESS_PIXELS, _REST_PIXELS = 44, 150, 130
 _GAP_PIXELS = 24
 #: How much of its row a bar fills.
 _FILLED = 0.7
-_SEGMENT_COLUMNS = (
-    *numbers("from", "until"),
-    Column("the fleet"),
-    Column("what it does"),
-    *numbers("iterations done", "spent"),
-    Column("status"),
-)
+_SEGMENT_COLUMNS: Columns[TimelineSegment] = {
+    numeric("from"): lambda segment: format_duration(segment.start_s),
+    numeric("until"): lambda segment: format_duration(segment.end_s),
+    Column("the fleet"): lambda segment: segment.fleet,
+    Column("what it does"): lambda segment: _WORDS[segment.happening],
+    numeric("iterations done"): lambda segment: f"{segment.iterations_to:,}",
+    numeric("spent"): lambda segment: format_cost(segment.spent_to_usd),
+    Column("status"): lambda segment: "predicted" if segment.predicted else "past",
+}
 
 
 def present_continuation(
@@ -138,19 +140,7 @@ def draw_timeline(timeline: Timeline) -> Figure:
 
 def list_segments(timeline: Timeline) -> Table:
     """List what happens when."""
-    rows = [
-        (
-            format_duration(segment.start_s),
-            format_duration(segment.end_s),
-            segment.fleet,
-            _WORDS[segment.happening],
-            f"{segment.iterations_to:,}",
-            format_cost(segment.spent_to_usd),
-            "predicted" if segment.predicted else "past",
-        )
-        for segment in timeline.segments
-    ]
-    return Table("What happens when", _SEGMENT_COLUMNS, rows, num_keys=2)
+    return tabulate("What happens when", _SEGMENT_COLUMNS, timeline.segments, num_keys=2)
 
 
 def say_segments(timeline: Timeline) -> str:

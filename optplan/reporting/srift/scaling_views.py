@@ -23,31 +23,24 @@ from optplan.reporting.style import (
     scale_by_doubling,
     shorten_name,
 )
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numeric, tabulate
 
-_COLUMNS = (
-    Column("VM"),
-    *numbers("VMs", "GPUs", "on a GPU", "iteration", "exchange adds", "samples/s", "samples/$", "of the best"),
-)
+_COLUMNS: Columns[ScalingPoint] = {
+    Column("VM"): lambda point: point.type,
+    numeric("VMs"): lambda point: f"{point.vms:,}",
+    numeric("GPUs"): lambda point: f"{point.world:,}",
+    numeric("on a GPU"): lambda point: f"{point.batch_per_rank:,}",
+    numeric("iteration"): lambda point: format_short(point.iteration_s),
+    numeric("exchange adds"): lambda point: format_short(max(0.0, point.exchange_s - point.backward_s)),
+    numeric("samples/s"): lambda point: format_count(point.samples_per_s),
+    numeric("samples/$"): lambda point: format_count(point.samples_per_usd),
+    numeric("of the best"): lambda point: format_share(point.relative_efficiency),
+}
 
 
 def list_points(study: ScalingStudy) -> Table:
     """List the points of a study."""
-    rows = [
-        (
-            point.type,
-            f"{point.vms:,}",
-            f"{point.world:,}",
-            f"{point.batch_per_rank:,}",
-            format_short(point.iteration_s),
-            format_short(max(0.0, point.exchange_s - point.backward_s)),
-            format_count(point.samples_per_s),
-            format_count(point.samples_per_usd),
-            format_share(point.relative_efficiency),
-        )
-        for point in study.points
-    ]
-    return Table("Fleets of one type", _COLUMNS, rows, num_keys=2)
+    return tabulate("Fleets of one type", _COLUMNS, study.points, num_keys=2)
 
 
 def say_study(study: ScalingStudy) -> str:

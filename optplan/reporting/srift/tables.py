@@ -9,7 +9,7 @@ from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
-from optplan.formulations.srift.planning import SriftPlan, build_plan
+from optplan.formulations.srift.planning import PlannedVms, SriftPlan, build_plan
 from optplan.reporting import style
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, format_cost, format_share
@@ -26,23 +26,9 @@ from optplan.reporting.style import (
     shorten_name,
     time_scale,
 )
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 from optplan.units import format_duration
 
-_OFFER_COLUMNS = (
-    Column("VM"),
-    Column("GPUs"),
-    Column("price an hour", is_number=True),
-    Column("billing"),
-    *numbers("available", "running", "network"),
-    Column("samples on a VM"),
-)
-_FLEET_COLUMNS = (
-    Column("VM"),
-    *numbers("VMs", "to start"),
-    Column("ranks"),
-    *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
-)
 _COMPARED = numbers("cost", "time", "difference")
 
 
@@ -83,8 +69,17 @@ def list_facts(instance: SriftInstance) -> list[tuple[str, str]]:
 
 def list_offers(instance: SriftInstance) -> Table:
     """List the VMs on offer."""
-    rows = [_write_offer(instance, name, vm) for name, vm in instance.types.items()]
-    return Table("VMs on offer", _OFFER_COLUMNS, rows)
+    columns: Columns[tuple[str, VmType]] = {
+        Column("VM"): lambda offer: offer[0],
+        Column("GPUs"): lambda offer: f"{offer[1].gpus} {offer[1].gpu}",
+        numeric("price an hour"): lambda offer: format_cost(offer[1].price_usd_per_hour),
+        Column("billing"): lambda offer: "spot" if offer[1].spot else "on demand",
+        numeric("available"): lambda offer: "not known" if offer[1].available is None else f"{offer[1].available:,}",
+        numeric("running"): lambda offer: f"{offer[1].running:,}",
+        numeric("network"): lambda offer: f"{offer[1].network_gbit_per_s:g} Gbit/s",
+        Column("samples on a VM"): lambda offer: _list_batches(instance.batches_of[offer[0]]),
+    }
+    return tabulate("VMs on offer", columns, instance.types.items())
 
 
 def list_parts(measures: dict[str, float]) -> list[Card]:
@@ -108,25 +103,23 @@ def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
     """List the VMs of a plan."""
     model = IterationModel(instance)
     computed = plan.expected["forward_s"] + plan.expected["backward_s"]
-    rows: list[tuple[str, ...]] = []
-    for vms in plan.fleet:
-        forward, backward = model.passes_s(vms.type, vms.batch_per_vm)
-        ranks = f"{vms.first_rank} to {vms.last_rank}" if vms.last_rank > vms.first_rank else str(vms.first_rank)
-        rows.append(
-            (
-                vms.type,
-                f"{vms.count:,}",
-                f"{vms.started:,}",
-                ranks,
-                f"{vms.batch_per_vm:,}",
-                f"{vms.batch_per_rank:,}",
-                words.format_short(forward),
-                words.format_short(backward),
-                format_share(max(0.0, 1.0 - (forward + backward) / computed)),
-                format_cost(vms.cost_usd),
-            )
-        )
-    return Table("The fleet", _FLEET_COLUMNS, rows)
+
+    def passes_s(vms: PlannedVms) -> tuple[float, float]:
+        return model.passes_s(vms.type, vms.batch_per_vm)
+
+    columns: Columns[PlannedVms] = {
+        Column("VM"): lambda vms: vms.type,
+        numeric("VMs"): lambda vms: f"{vms.count:,}",
+        numeric("to start"): lambda vms: f"{vms.started:,}",
+        Column("ranks"): lambda vms: " to ".join(dict.fromkeys((str(vms.first_rank), str(vms.last_rank)))),
+        numeric("samples on a VM"): lambda vms: f"{vms.batch_per_vm:,}",
+        numeric("on a GPU"): lambda vms: f"{vms.batch_per_rank:,}",
+        numeric("forward"): lambda vms: words.format_short(passes_s(vms)[0]),
+        numeric("backward"): lambda vms: words.format_short(passes_s(vms)[1]),
+        numeric("waits"): lambda vms: format_share(max(0.0, 1.0 - sum(passes_s(vms)) / computed)),
+        numeric("cost"): lambda vms: format_cost(vms.cost_usd),
+    }
+    return tabulate("The fleet", columns, plan.fleet)
 
 
 def compare_results(results: Sequence[Result[Solution]]) -> Table:
@@ -156,23 +149,10 @@ def list_fleets(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
     ]
 
 
-def _write_offer(instance: SriftInstance, name: str, vm: VmType) -> tuple[str, ...]:
-    batches = instance.batches_of[name]
-    choices = (
-        ", ".join(f"{batch:,}" for batch in batches)
-        if len(batches) <= 6
-        else (f"{batches[0]:,}, {batches[1]:,} ... {batches[-1]:,} ({len(batches)} choices)")
-    )
-    return (
-        name,
-        f"{vm.gpus} {vm.gpu}",
-        format_cost(vm.price_usd_per_hour),
-        "spot" if vm.spot else "on demand",
-        "not known" if vm.available is None else f"{vm.available:,}",
-        f"{vm.running:,}",
-        f"{vm.network_gbit_per_s:g} Gbit/s",
-        choices or "none",
-    )
+def _list_batches(batches: Sequence[int]) -> str:
+    if len(batches) <= 6:
+        return ", ".join(f"{batch:,}" for batch in batches) or "none"
+    return f"{batches[0]:,}, {batches[1]:,} ... {batches[-1]:,} ({len(batches)} choices)"
 
 
 def _describe_bandwidth(instance: SriftInstance) -> str:
