@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -155,27 +155,22 @@ MOST_CLASSES = 24
 def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> style.Figure:
     """Draw how many GPUs each class holds on average: of each type where there are several, else by what they do."""
     bars = _make_bars(instance, result)
-    total = sum(bar.gpus for bar in bars)
-    figure = style.new_figure(height=_bar_height(bars), top=46)
-    for label, color, parts in _divide_bars(instance, bars):
-        if not any(parts):
-            continue
-        figure.add_bar(
-            orientation="h",
-            name=style.escape_text(label),
-            y=list(range(len(bars))),
-            x=parts,
-            marker={"color": color},
-            hoverinfo="text",
-            hovertext=[
-                f"<b>{style.escape_text(bar.name)}</b><br>{style.escape_text(label)}: {count_gpus(part)} on average<br>"
-                f"{format_share(part / total)} of all GPUs in use"
-                for bar, part in zip(bars, parts, strict=True)
-            ],
-        )
-    _label_bars(figure, bars, [bar.gpus for bar in bars], [format_gpus(bar.gpus) for bar in bars])
-    figure.update_xaxes(title_text="GPUs in use, time average")
-    return figure
+    total, types = sum(bar.gpus for bar in bars), style.color_types(instance.gpu_types)
+    divided = {
+        "running": (style.BLUE, [bar.gpus_running for bar in bars]),
+        "rescaling": (style.ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
+    }
+    if has_types(instance):
+        divided = {name: (types[name], [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name in types}
+    words = {
+        label: [
+            f"{style.escape_text(label)}: {count_gpus(part)} on average<br>{format_share(part / total)} of all GPUs in use"
+            for part in parts
+        ]
+        for label, (_, parts) in divided.items()
+    }
+    figure = _draw_bars(bars, divided, words, [bar.gpus for bar in bars], [format_gpus(bar.gpus) for bar in bars])
+    return figure.update_xaxes(title_text="GPUs in use, time average")
 
 
 def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> style.Figure:
@@ -183,27 +178,18 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> style.F
     bars = _make_bars(instance, result)
     total_s = sum(bar.contribution_s for bar in bars)
     scale = style.time_scale(max(bar.contribution_s for bar in bars))
-    figure = style.new_figure(height=_bar_height(bars), top=46)
     lengths = [bar.contribution_s / scale.seconds for bar in bars]
-    figure.add_bar(
-        orientation="h",
-        name="part of the mean",
-        y=list(range(len(bars))),
-        x=lengths,
-        # Where colours tell GPU types apart, that of a type would mislead.
-        marker={"color": style.GREY if has_types(instance) else style.GREEN},
-        hoverinfo="text",
-        hovertext=[
-            f"<b>{style.escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
-            f"{name_objective(instance)}"
-            + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
-            for bar in bars
-        ],
-    )
-    _label_bars(figure, bars, lengths, [format_share(bar.contribution_s / total_s) for bar in bars])
+    words = [
+        f"adds {format_duration(bar.contribution_s)} to the {name_objective(instance)}"
+        + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
+        for bar in bars
+    ]
+    # Where colours tell GPU types apart, that of a type would mislead.
+    color, name = style.GREY if has_types(instance) else style.GREEN, "part of the mean"
+    texts = [format_share(bar.contribution_s / total_s) for bar in bars]
+    figure = _draw_bars(bars, {name: (color, lengths)}, {name: words}, lengths, texts)
     figure.update_xaxes(title_text=f"part of the mean ({scale.unit})")
-    figure.update_layout(showlegend=False)
-    return figure
+    return figure.update_layout(showlegend=False)
 
 
 def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
@@ -224,27 +210,30 @@ def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBre
     return [*alone, others]
 
 
-def _divide_bars(instance: BoaInstance, bars: Sequence[ClassBreakdown]) -> list[tuple[str, str, list[float]]]:
-    """Divide the GPUs of all bars into parts with a label and a colour."""
-    if not has_types(instance):
-        return [
-            ("running", style.BLUE, [bar.gpus_running for bar in bars]),
-            ("rescaling", style.ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
-        ]
-    colors = style.color_types(instance.gpu_types)
-    return [(name, color, [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name, color in colors.items()]
-
-
-def _bar_height(bars: Sequence[ClassBreakdown]) -> int:
-    return 110 + 34 * len(bars)
-
-
-def _label_bars(
-    figure: style.Figure, bars: Sequence[ClassBreakdown], lengths: Sequence[float], texts: Sequence[str]
-) -> None:
-    """Write each bar's total at its end, leave room for it, and name the bars."""
+def _draw_bars(
+    bars: Sequence[ClassBreakdown],
+    divided: Mapping[str, tuple[str, Sequence[float]]],
+    words: Mapping[str, Sequence[str]],
+    lengths: Sequence[float],
+    texts: Sequence[str],
+) -> style.Figure:
+    """Draw bars of classes by their parts, each with its colour and what it says; write the total at the end of each."""
     # The bars stand at numbers, not at names: two long names may be the same once they are cut.
-    places = list(range(len(bars)))
+    figure, places = style.new_figure(height=110 + 34 * len(bars), top=46), list(range(len(bars)))
+    for label, (color, parts) in divided.items():
+        if any(parts):
+            figure.add_bar(
+                orientation="h",
+                name=style.escape_text(label),
+                y=places,
+                x=list(parts),
+                marker={"color": color},
+                hoverinfo="text",
+                hovertext=[
+                    f"<b>{style.escape_text(bar.name)}</b><br>{said}"
+                    for bar, said in zip(bars, words[label], strict=True)
+                ],
+            )
     figure.add_scatter(
         x=list(lengths),
         y=places,
@@ -261,7 +250,7 @@ def _label_bars(
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom", "traceorder": "normal"},
     )
     figure.update_xaxes(range=[0, 1.28 * max(lengths)])
-    figure.update_yaxes(
+    return figure.update_yaxes(
         range=[len(bars) - 0.4, -0.6],
         tickvals=places,
         ticktext=[style.shorten_name(bar.name) for bar in bars],
