@@ -164,7 +164,8 @@ def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> style.Figur
         divided = {name: (types[name], [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name in types}
     words = {
         label: [
-            f"{style.escape_text(label)}: {count_gpus(part)} on average<br>{format_share(part / total)} of all GPUs in use"
+            f"{style.escape_text(label)}: {count_gpus(part)} on average<br>"
+            f"{format_share(part / total)} of all GPUs in use"
             for part in parts
         ]
         for label, (_, parts) in divided.items()
@@ -217,7 +218,7 @@ def _draw_bars(
     lengths: Sequence[float],
     texts: Sequence[str],
 ) -> style.Figure:
-    """Draw bars of classes by their parts, each with its colour and what it says; write the total at the end of each."""
+    """Draw bars of classes by their parts, each with its colour and what it says; the total stands at the end."""
     # The bars stand at numbers, not at names: two long names may be the same once they are cut.
     figure, places = style.new_figure(height=110 + 34 * len(bars), top=46), list(range(len(bars)))
     for label, (color, parts) in divided.items():
