@@ -8,6 +8,8 @@ COMMANDS = {
     "audit": "optplan.lab.cli.auditing:audit",
     "frontier --by commitments": "optplan.lab.cli.committing:compare_bills",
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
+    "frontier --limit vms": "optplan.lab.cli.scaling:by_vms",
+    "frontier --limit gpus": "optplan.lab.cli.scaling:by_gpus",
     "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
     "bench": "optplan.lab.cli.benchmarks:bench",

@@ -158,7 +158,10 @@ def tabulate(
 ) -> Table:
     """Make a table with a row for each record; those that are the reader's ``own`` stand out on a page."""
     written = {column: write for column, write in columns.items() if write is not None}
-    rows = [Row([write(each) for write in written.values()], "own" if own(each) else "") for each in records]
+    rows: list[Row | Sequence[Content]] = []
+    for record in records:
+        cells = tuple(write(record) for write in written.values())
+        rows.append(Row(cells, "own") if own(record) else cells)
     return Table(caption, tuple(written), rows, num_keys, rest)
 
 

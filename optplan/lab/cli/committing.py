@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @command(
+    "commitments",
     short_help="How many GPUs to commit, and what that saves.",
     examples=(
         "optplan frontier boa-newtrace --by commitments --budget 130gpu "
