@@ -53,17 +53,13 @@ def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, f
         ):
             blocks = [
                 style.Block(
-                    start_s / scale.seconds,
-                    (start_s + seconds) / scale.seconds,
-                    row + place,
-                    _FILLED,
-                    f"{name}, {words}: {format_duration(seconds)}",
+                    start_s, start_s + seconds, row + place, _FILLED, f"{name}, {words}: {format_duration(seconds)}"
                 )
                 for row, (start_s, seconds) in enumerate(parts)
             ]
             named = words == name or (not number and any(pause_s for _, pause_s, _ in drawn))
             marker = {"color": tint, "line": {"color": "white", "width": 1}}
-            style.add_blocks(figure, words, blocks, marker, legendgroup=words, showlegend=named)
+            style.add_blocks(figure, words, blocks, marker, scale.seconds, legendgroup=words, showlegend=named)
     figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
     return _name_rows(figure, names)
 

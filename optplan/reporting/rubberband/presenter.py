@@ -27,7 +27,6 @@ from optplan.reporting.rubberband.words import describe_experiment, describe_lim
 from optplan.reporting.sections import (
     compare_objectives,
     relaxations_of,
-    tell_background,
     tell_relaxations,
 )
 from optplan.reporting.style import COLORS, Figure, add_points, escape_text, finish, new_figure, time_scale
@@ -175,11 +174,6 @@ def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
     return beside.rivals or ([found.static] if found is not None and found.static is not None else [])
 
 
-def _tell_background(instance: RubberBandInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    question, certificates = [Definitions(list_facts(instance))], map(_say_certificate, result.certificates)
-    return tell_background(instance, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
-
-
 _COMPARED = (*numbers("cost", "time", "difference"), Column("instances"), Column("GPUs a trial"))
 
 
@@ -273,7 +267,9 @@ PRESENTER = Presenter(
     relaxed=lambda _, result: _tell_relaxations(result),
     plan=_tell_plan,
     gathered=lambda search, found, results: [_tell_frontier(search, found.frontier, results)],
-    background=_tell_background,
+    check=lambda _: _CHECK,
+    terms=lambda result: map(_say_certificate, result.certificates),
+    granted=lambda _: _ASSUMPTIONS,
     run="optplan run plan.json",
     picture=lambda search, result: draw_sizes([(result.solver, plan_of(search, result))]),
 )

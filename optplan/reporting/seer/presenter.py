@@ -14,10 +14,8 @@ from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presentation import Presenter
-from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     relaxations_of,
-    tell_background,
     tell_relaxations,
 )
 from optplan.reporting.seer import tables, words
@@ -176,12 +174,9 @@ def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[
     return [_tell_budgets(instance, found)]
 
 
-def _tell_background(instance: SeerInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    quality = words.seeks_quality(instance)
+def _list_granted(instance: SeerInstance) -> list[tuple[str, str]]:
     supply = _SUPPLY if instance.nodes_paid is None else _NODES
-    granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
-    question, check = [Definitions(tables.list_facts(instance))], _CHECK + (_CHECK_LOSS if quality else "")
-    return tell_background(instance, result, beside, question, check, granted=granted)
+    return [*_ASSUMPTIONS, supply, *(_PRIOR if words.seeks_quality(instance) else _SPENDING)]
 
 
 PRESENTER = Presenter(
@@ -200,7 +195,8 @@ PRESENTER = Presenter(
     relaxed=lambda _, result: _tell_relaxations(result),
     plan=lambda search, result, rivals: _tell_search(search, words.require_brackets(result.solution), result, rivals),
     gathered=_tell_gathered,
-    background=_tell_background,
+    check=lambda search: _CHECK + (_CHECK_LOSS if words.seeks_quality(search) else ""),
+    granted=_list_granted,
     run="optplan run plan.json",
     picture=lambda search, result: draw_rounds(search, words.require_brackets(result.solution)),
 )
@@ -222,12 +218,12 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)
     minutes = scale.seconds / SECONDS_PER_MINUTE
     for number, bracket in enumerate(solution.brackets):
-        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus, minutes)]
+        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
         bars.sort(key=lambda bar: not bar[0])  # the legend shows the colour of the first one
         color = _COLORS[number % len(_COLORS)]
         colors = [color if goes_on else style.fade(color, _PALE) for goes_on, _ in bars]
         marker = {"color": colors, "line": {"color": "white", "width": 1}}
-        add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker)
+        add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker, minutes)
     _draw_pauses(figure, rounds, minutes)
     fixed = instance.budget_gpu_min / instance.deadline_min
     said = f"{format_number(fixed)} GPUs until the deadline take the whole budget"
@@ -242,9 +238,7 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     return style.finish(figure, across, {"title_text": "GPUs", "rangemode": "tozero"}, barmode="overlay", legend=legend)
 
 
-def _list_bars(
-    now: Round, rounds: list[Round], solution: SeerSolution, gpus: float, minutes: float
-) -> list[tuple[bool, style.Block]]:
+def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: float) -> list[tuple[bool, style.Block]]:
     """List the bars of a bracket in a round, and whether who they are goes on; wider brackets lie below them."""
     trials = next((bracket.trials for bracket in solution.brackets if bracket.gpus == gpus), ())
     here = trials[now.number - 1]
@@ -264,7 +258,7 @@ def _list_bars(
             f"until {format_minutes(now.stop_min)}"
         )
         middle, height = base + (done + size / 2) * gpus, size * gpus
-        bars.append((goes_on, style.Block(start / minutes, now.stop_min / minutes, middle, height, words)))
+        bars.append((goes_on, style.Block(start, now.stop_min, middle, height, words)))
         done += size
     return bars
 
@@ -273,8 +267,8 @@ def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
     """Draw the time in which GPUs are held and nothing trains."""
     paused = [
         style.Block(
-            each.start_min / minutes,
-            (each.start_min + each.pause_min) / minutes,
+            each.start_min,
+            each.start_min + each.pause_min,
             each.gpus / 2,
             each.gpus,
             f"resizing before round {each.number}: {format_minutes(each.pause_min)}",
@@ -282,4 +276,5 @@ def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
         for each in rounds
         if each.pause_min
     ]
-    add_blocks(figure, "resizing", paused, {"color": style.SHADE, "line": {"color": style.GREY, "width": 1}})
+    marker = {"color": style.SHADE, "line": {"color": style.GREY, "width": 1}}
+    add_blocks(figure, "resizing", paused, marker, minutes)

@@ -258,9 +258,4 @@ def _add_bars(
     border: str | None = None,
 ) -> None:
     marker = {"color": color, "line": {"color": border or color, "width": 1 if border else 0}}
-    style.add_blocks(
-        figure,
-        name,
-        [bar._replace(start=bar.start / scale.seconds, end=bar.end / scale.seconds) for bar in bars],
-        marker,
-    )
+    style.add_blocks(figure, name, bars, marker, scale.seconds)
