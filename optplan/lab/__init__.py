@@ -10,6 +10,7 @@ COMMANDS = {
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
     "frontier --limit vms": "optplan.lab.cli.scaling:by_vms",
     "frontier --limit gpus": "optplan.lab.cli.scaling:by_gpus",
+    "import spot-trace": "optplan.lab.cli.spot_imports:import_spot_trace",
     "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
     "bench": "optplan.lab.cli.benchmarks:bench",
