@@ -80,6 +80,9 @@ def test_commands_of_wings_are_not_there(core: dict[str, str], tmp_path: Path) -
     sized = call(core, "optplan.cli", "frontier", "boa-two-classes", "--by", "gpus", cwd=tmp_path)
     assert sized.returncode == 2
     assert "--by gpus: replays jobs, and this copy of optplan has no simulator (optplan.lab)" in sized.stderr
+    scaled = call(core, "optplan.cli", "frontier", "srift-case3", "--limit", "vms", cwd=tmp_path)
+    assert scaled.returncode == 2
+    assert "--limit vms: studies sizes of fleets, which this copy of optplan cannot (optplan.lab)" in scaled.stderr
 
 
 @pytest.mark.slow

@@ -106,7 +106,11 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the arguments, for commands that tell how to repeat them."""
         ctx.meta[_ARGUMENTS] = tuple(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            _refuse_that_of_a_value(error.option_name, ctx.info_name)
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then those that many commands have, under their headings."""
@@ -157,6 +161,16 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
         from optplan.cli.console import be_quiet
 
         be_quiet(ctx)
+
+
+def _refuse_that_of_a_value(option: str, command: str | None) -> None:
+    """Refuse an option that only commands for some values of another one take, which wings bring, and say which."""
+    brought = {words: home for wing in wings.wings() for words, home in wing.COMMANDS.items()}
+    of_values = {tuple(words.split()[1:]): home for words, home in brought.items() if words.startswith(f"{command} --")}
+    own = [words for words, home in of_values.items() if any(option in param.opts for param in _load(home).params)]
+    if own:
+        values = " or ".join(value for _, value in own)
+        raise UsageError(f"{option}: goes with {own[0][0]} {values}; leave it out")
 
 
 def refuse_but(*taken: str, why: str) -> None:
@@ -224,7 +238,7 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """List the commands by their headings, and then as they were added; not by the alphabet."""
-        there = [*self.commands, *(name for name in self._later if " " not in name), *self._of_wings()]
+        there = [*self.commands, *self._later, *self._of_wings()]
         first = [name for names in self._headings.values() for name in names if name in there]
         return [*first, *(name for name in there if name not in first)]
 
@@ -238,15 +252,14 @@ class Group(click.Group):
         return _load(home)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
-        """Find the command, that of a value of ``--by`` if it has one; where there is none, name the nearest one."""
+        """Find the command, that of an option's value if a wing has one; where there is none, name the nearest one."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
             raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
         name, found, rest = super().resolve_command(ctx, args)
-        words = f"{name} --by"
-        others = {each.removeprefix(f"{words} "): home for each, home in self._later.items() if each.startswith(words)}
-        others |= wings.commands(words) if self._extended == "" else {}
-        own = next((others[by] for one, by in pairwise(rest) if one == "--by" and by in others), None)
+        given = [*pairwise(rest), *(each.split("=", 1) for each in rest if "=" in each)] if self._extended == "" else []
+        homes = (wings.commands(f"{name} {one}").get(value) for one, value in given if one.startswith("--"))
+        own = next(filter(None, homes), None)
         return name, found if own is None else _load(own), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,10 +9,10 @@ import click
 from optplan.cli.amending import amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.job_sources import JobSource, log_or_instance
 from optplan.cli.options import BUDGET, TIME, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
+from optplan.lab.cli.job_sources import JobSource, log_or_instance
 from optplan.units import MINUTES_PER_HOUR, Amount, BudgetUnit
 
 #: Hours of a GPU in each unit.
@@ -59,7 +59,7 @@ def audit(
     drawn at the rates of an instance (--jobs or --span). There is a bound for policies that pause jobs as the instance
     says, and one for all; the fewest GPU-hours for the same mean; and, by class, what would close the gap.
     """
-    from optplan.reporting.boa.auditing import bound_table, build_audit_page, gap_table, say_audit, say_remedies
+    from optplan.lab.audit_page import bound_table, build_audit_page, gap_table, say_audit, say_remedies
     from optplan.solving.auditing import audit as find
 
     with Progress("reading the jobs"):
