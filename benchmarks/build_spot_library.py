@@ -20,7 +20,7 @@ from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.study.replanning import FleetStanding, replan
 from optplan.instances.catalog import read_price_list
 from optplan.instances.files import read_instance
-from optplan.instances.spot_traces import estimate_spot, read_spot_trace
+from optplan.lab.spot.traces import estimate_spot, read_spot_trace
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: Section 5.4: the state after 222 s. New VMs take 150 s; the detaching that was expected to take 5 s took 4.

@@ -22,7 +22,7 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import count_checkpoints
-from optplan.instances.spot_traces import SpotTrace
+from optplan.lab.spot.traces import SpotTrace
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 

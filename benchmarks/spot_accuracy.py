@@ -19,7 +19,7 @@ from optplan.formulations.srift.data.instance import Interruptions, SriftInstanc
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
-from optplan.instances.spot_traces import SpotEstimate, SpotTrace, estimate_spot, read_spot_trace
+from optplan.lab.spot.traces import SpotEstimate, SpotTrace, estimate_spot, read_spot_trace
 from optplan.units import SECONDS_PER_HOUR
 
 FOLDER = "spot-traces"

@@ -42,7 +42,6 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "card": "optplan.cli.card_imports:import_card",
         "log": "optplan.cli.log_imports:import_log",
         "prices": "optplan.cli.price_imports:import_prices",
-        "spot-trace": "optplan.cli.spot_imports:import_spot_trace",
         "throughputs": "optplan.cli.throughput_imports:import_throughputs",
     },
     extended="import",

@@ -6,6 +6,7 @@ __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
+    "import spot-trace": "optplan.lab.cli.spot_imports:import_spot_trace",
     "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
     "bench": "optplan.lab.cli.benchmarks:bench",

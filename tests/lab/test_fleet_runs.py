@@ -15,7 +15,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
-from optplan.instances.spot_traces import SpotTrace, read_spot_trace
+from optplan.lab.spot.traces import SpotTrace, read_spot_trace
 
 #: Two spot VMs and one that stays, each at 3.6 usd/h and 1 s for its sample: 0.003 usd/s together.
 FLEET = SriftSolution(groups=(VmGroup(type="spot", count=2, batch=1), VmGroup(type="safe", count=1, batch=1)))

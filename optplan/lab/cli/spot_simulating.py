@@ -167,8 +167,8 @@ def _build_market(
     finer: int,
 ) -> SpotMarket:
     from optplan.instances.catalog import read_price_list
-    from optplan.instances.spot_traces import read_spot_trace
     from optplan.lab.spot.replaying import build_market, region_of, zone_of
+    from optplan.lab.spot.traces import read_spot_trace
 
     zones = [zone_of(path) for path in traces]
     if len(set(zones)) < len(zones):

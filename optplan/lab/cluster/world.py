@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 
 from optplan.errors import DataError
 from optplan.execution.clock import VirtualClock
-from optplan.instances.spot_traces import SpotTrace, read_spot_trace
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.nodes import Nodes
+from optplan.lab.spot.traces import SpotTrace, read_spot_trace
 from optplan.schema import FloatArray, FrozenModel
 from optplan.units import SECONDS_PER_HOUR
 

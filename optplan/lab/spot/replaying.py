@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.errors import DataError, UsageError, show_value
-from optplan.instances.spot_traces import SpotTrace, read_ticks
+from optplan.lab.spot.traces import SpotTrace, read_ticks
 from optplan.schema import LARGEST_AMOUNT, FloatArray, freeze
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
@@ -53,7 +53,7 @@ class SpotPrices:
 
 
 def read_spot_prices(path: Path | str) -> SpotPrices:
-    """Read a file with the form of a spot trace (:mod:`optplan.instances.spot_traces`), dollars per hour for VMs."""
+    """Read a file with the form of a spot trace (:mod:`optplan.lab.spot.traces`), dollars per hour for VMs."""
     path = Path(path)
     gap_s, prices = read_ticks(path)
     if not isinstance(prices, list) or not prices:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.instances.spot_traces import SpotTrace
 from optplan.lab.spot.replaying import SpotJob, SpotPrices, build_market, region_of, zone_of
+from optplan.lab.spot.traces import SpotTrace
 from optplan.lab.spot.trials import score, try_policies
 
 if TYPE_CHECKING:

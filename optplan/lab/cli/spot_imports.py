@@ -16,7 +16,7 @@ from optplan.units import SECONDS_PER_HOUR, format_duration
 
 if TYPE_CHECKING:
     from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.instances.spot_traces import SpotEstimate, SpotTrace
+    from optplan.lab.spot.traces import SpotEstimate, SpotTrace
 
 _EXAMPLES = (
     "optplan import spot-trace us-west-2c_v100_1.json --wanted 4",
@@ -62,7 +62,7 @@ def import_spot_trace(
     each tick. With --into, the rate is filled into a type of VM of an instance of srift, whose times and costs are
     expectations then.
     """
-    from optplan.instances.spot_traces import estimate_spot, read_spot_trace
+    from optplan.lab.spot.traces import estimate_spot, read_spot_trace
 
     filling: dict[str, object] = {"--vm-type": vm_type, "--checkpoint-every": checkpoint_every, "--restart": restart}
     filling |= {"--name": name, "--together": together or None, "--out": outputs.path("--out")}
@@ -107,7 +107,7 @@ def _fill(
     """Read the instance and fill the rate in; what a loss does is what the options say, else what the instance says."""
     from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
     from optplan.instances.files import read_instance
-    from optplan.instances.spot_traces import set_interruptions
+    from optplan.lab.spot.traces import set_interruptions
     from optplan.reporting.presenters import require_kind
 
     refused = "--into: {name!r} is of formulation {formulation!r}; an instance of srift has types of VM"

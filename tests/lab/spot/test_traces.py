@@ -12,7 +12,7 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
-from optplan.instances.spot_traces import (
+from optplan.lab.spot.traces import (
     SpotTrace,
     estimate_spot,
     read_spot_trace,
