@@ -28,10 +28,10 @@ from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.instances.job_logs.columns import to_texts
 from optplan.instances.job_traces import JobTrace, draw_trace
+from optplan.lab.billing import keep_confirmed, replay_widths
 from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.lab.traces.sia_workloads import read_workload
 from optplan.solving import solve
-from optplan.solving.billing import keep_confirmed, replay_widths
 from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit
 
 TRACES = range(1, 6)

@@ -134,11 +134,6 @@ from optplan.reporting.reports import (
 )
 from optplan.solving.auditing import (
     audit as audit,
-)
-from optplan.solving.billing import (
-    compare_commitments as compare_commitments,
-)
-from optplan.solving.auditing import (
     bound_by_capacity as bound_by_capacity,
 )
 from optplan.solving import (

@@ -46,7 +46,6 @@ _COMMANDS = {
     "explain": "optplan.cli.explanation:explain",
     "compare": "optplan.cli.comparison:compare",
     "frontier": "optplan.cli.frontiers:frontier",
-    "frontier --by commitments": "optplan.cli.committing:compare_bills",
     "verify": "optplan.cli.verification:verify",
     "audit": "optplan.cli.auditing:audit",
     "report": "optplan.cli.report_pages:report_page",

@@ -224,7 +224,7 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """List the commands by their headings, and then as they were added; not by the alphabet."""
-        there = [*self.commands, *(name for name in self._later if " " not in name), *self._of_wings()]
+        there = [*self.commands, *self._later, *self._of_wings()]
         first = [name for names in self._headings.values() for name in names if name in there]
         return [*first, *(name for name in there if name not in first)]
 
@@ -243,9 +243,7 @@ class Group(click.Group):
             known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
             raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
         name, found, rest = super().resolve_command(ctx, args)
-        words = f"{name} --by"
-        others = {each.removeprefix(f"{words} "): home for each, home in self._later.items() if each.startswith(words)}
-        others |= wings.commands(words) if self._extended == "" else {}
+        others = wings.commands(f"{name} --by") if self._extended == "" else {}
         own = next((others[by] for one, by in pairwise(rest) if one == "--by" and by in others), None)
         return name, found if own is None else _load(own), rest
 

@@ -5,6 +5,7 @@ from optplan.public_names import load_on_use
 __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
+    "frontier --by commitments": "optplan.lab.cli.committing:compare_bills",
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
     "import spot-trace": "optplan.lab.cli.spot_imports:import_spot_trace",
     "import trace": "optplan.lab.cli.trace_imports:import_trace",

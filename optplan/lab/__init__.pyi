@@ -1,5 +1,8 @@
 """The public names of the lab, each written once, as those of ``optplan`` are."""
 
+from optplan.lab.billing import (
+    compare_commitments as compare_commitments,
+)
 from optplan.lab.cluster.traced_jobs import (
     simulate_trace as simulate_trace,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optplan.formulations.boa.data.gpu_types import Term
@@ -14,12 +13,10 @@ from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import format_gpus, format_share
 from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, finish, new_figure
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts import Result, Solution
     from optplan.formulations.boa.laws.demand import Demand
-    from optplan.solving.billing import BilledPlan
 
 #: Discounts that a table compares, and the share of the time for which the rival's number is enough.
 _DISCOUNTS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.75)
@@ -63,21 +60,6 @@ def _list_discounts(name: str, demand: Demand) -> Table:
     caption = f"{name} at other discounts, widths as they are"
     columns = (Column("discount"), *numbers("commit", "saved", f"saved with {format_gpus(most)}, the P95"))
     return Table(caption, columns, rows)
-
-
-def bills_table(instance: BoaInstance, plans: Sequence[BilledPlan]) -> Table:
-    """List ways to commit GPUs: what is committed, what is saved of the bill on demand, and how long jobs take."""
-    on_trace = any(plan.trace is not None for plan in plans)
-    columns = [Column("committed"), *numbers("GPUs", "bill", "saved", "jobs take")]
-    columns += numbers("bill on the jobs", "saved", "jobs take") if on_trace else ()
-    rows = []
-    for plan in plans:
-        own = [gpus for name, gpus in plan.law.committed.items() if instance.gpu_types[name].commitments]
-        billed = [plan.law, *([] if plan.trace is None else [plan.trace])]
-        cells = [(format_gpus(b.bill), format_share(b.saved), format_duration(b.mean_jct_s)) for b in billed]
-        rows.append([plan.name, " + ".join(map(format_gpus, own)), *(cell for each in cells for cell in each)])
-    unit = "GPUs on demand" if instance.budget_unit is BudgetUnit.GPU else "US dollars an hour"
-    return Table(f"Ways to commit; bills in {unit}", columns, rows)
 
 
 def tell_commitments(instance: BoaInstance, result: Result[Solution]) -> list[Section]:

@@ -15,6 +15,7 @@ from optplan.cli.outputs import Outputs
 
 
 @command(
+    "commitments",
     short_help="How many GPUs to commit, and what that saves.",
     examples=(
         "optplan frontier boa-newtrace --by commitments --budget 130gpu "
@@ -40,8 +41,7 @@ def compare_bills(
     and numbers that are chosen together.
     """
     del by
-    from optplan.reporting.boa.commitments import bills_table
-    from optplan.solving.billing import compare_commitments
+    from optplan.lab.billing import bills_table, compare_commitments
 
     with Progress("reading the jobs"):
         instance, trace = source.read(changes)

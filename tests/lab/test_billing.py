@@ -14,14 +14,14 @@ from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.files import read_instance
 from optplan.instances.job_logs.columns import to_texts
 from optplan.instances.job_traces import JobTrace, draw_trace
+from optplan.lab.billing import compare_commitments, keep_confirmed, replay_widths
 from optplan.solving import solve
-from optplan.solving.billing import compare_commitments, keep_confirmed, replay_widths
 from optplan.speedup import TableSpeedup
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
-EXAMPLE = Path(__file__).parents[1] / "docs/examples/sacct.txt"
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/sacct.txt"
 TERM = "gpu_types.t4.commitments={1-year: {discount: 0.45}}"
 
 
