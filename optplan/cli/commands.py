@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, cast
 
 import click
 from click.core import ParameterSource
@@ -233,9 +233,7 @@ class Group(click.Group):
         if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
         home = self._later.get(cmd_name) or self._of_wings().get(cmd_name)
-        if home is None:
-            return None
-        return _load(home)
+        return None if home is None else cast(click.Command, resolve_name(home))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
         """Find the command, that of a value of ``--by`` if it has one; where there is none, name the nearest one."""
@@ -245,7 +243,7 @@ class Group(click.Group):
         name, found, rest = super().resolve_command(ctx, args)
         others = wings.commands(f"{name} --by") if self._extended == "" else {}
         own = next((others[by] for one, by in pairwise(rest) if one == "--by" and by in others), None)
-        return name, found if own is None else _load(own), rest
+        return name, found if own is None else resolve_name(own), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
@@ -274,12 +272,6 @@ class Group(click.Group):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
-
-
-def _load(home: str) -> click.Command:
-    module, _, attribute = home.partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
-    return command
 
 
 def _is_empty(command: click.Command, ctx: click.Context) -> bool:
