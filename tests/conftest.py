@@ -36,7 +36,6 @@ USER_EXTRAS = ("plot", "learn", "demo", "torch")
 #: Where the suite spends most of its time, beside single tests that are marked; `make test-quick` leaves them out.
 SLOW = (
     "cli/test_application.py",
-    "cli/test_auditing.py",
     "cli/test_catalogue.py",
     "cli/test_common_options.py",
     "cli/test_frontiers.py",
@@ -126,6 +125,7 @@ SLOW = (
     "instances/job_logs/test_known_truth.py",
     "instances/test_files.py",
     "instances/test_library.py",
+    "lab/audits",
     "lab/benchmarks",
     "lab/cluster/pollux/test_dividing.py",
     "lab/cluster/test_bounds.py",
@@ -135,6 +135,7 @@ SLOW = (
     "lab/cluster/test_predictions.py",
     "lab/cluster/test_price_that_fits.py",
     "lab/cluster/test_profiled_jobs.py",
+    "lab/commands/test_auditing.py",
     "lab/commands/test_simulating.py",
     "lab/commands/test_start_simulating.py",
     "lab/starts",

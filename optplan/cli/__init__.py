@@ -47,7 +47,6 @@ _COMMANDS = {
     "compare": "optplan.cli.comparison:compare",
     "frontier": "optplan.cli.frontiers:frontier",
     "verify": "optplan.cli.verification:verify",
-    "audit": "optplan.cli.auditing:audit",
     "report": "optplan.cli.report_pages:report_page",
     "show": "optplan.cli.catalogue:show",
     "list": "optplan.cli.catalogue:list_registered",

@@ -1,10 +1,11 @@
-"""Simulators: clusters to which jobs come, and a job that moves between zones; what is best known, research traces."""
+"""Simulators: clusters to which jobs come, and a job that moves between zones; audits, what is best known, traces."""
 
 from optplan.public_names import load_on_use
 
 __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
+    "audit": "optplan.lab.cli.auditing:audit",
     "frontier --by commitments": "optplan.lab.cli.committing:compare_bills",
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
     "import spot-trace": "optplan.lab.cli.spot_imports:import_spot_trace",
@@ -13,3 +14,4 @@ COMMANDS = {
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}
+RECORDS = {"audit": "optplan.lab.audits.records:Audit"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.conftest import Runner
     from tests.plugins.pages import Visitor
 
-EXAMPLE = Path(__file__).parents[2] / "docs/examples/sacct.txt"
+EXAMPLE = Path(__file__).parents[3] / "docs/examples/sacct.txt"
 LOG = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")
 DRAWN = ("boa-newtrace-tables", "--jobs", "50", "--seed", "1")
 
