@@ -9,10 +9,10 @@ import click
 from optplan.cli.amending import amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.job_sources import JobSource, log_or_instance
 from optplan.cli.options import BUDGET, TIME, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
+from optplan.lab.cli.job_sources import JobSource, log_or_instance
 from optplan.units import MINUTES_PER_HOUR, Amount, BudgetUnit
 
 #: Hours of a GPU in each unit.

@@ -12,10 +12,10 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.job_sources import JobSource, logs_or_instances
 from optplan.cli.options import DIR, PRICE, TIME, Kind, named, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
+from optplan.lab.cli.job_sources import JobSource, logs_or_instances
 from optplan.lab.cli.simulating import profiles_options
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from optplan.cli.commands import Command
-from optplan.cli.job_sources import JobSource, log_or_instance
 from optplan.errors import UsageError
 from optplan.instances.changes import parse_change
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.cli.job_sources import JobSource, log_or_instance
 
 if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
     from tests.conftest import Runner
 
-EXAMPLE = Path(__file__).parents[2] / "docs/examples/sacct.txt"
+EXAMPLE = Path(__file__).parents[3] / "docs/examples/sacct.txt"
 LOG = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")
 INSTANCE = "boa-newtrace-tables"
 
