@@ -80,6 +80,10 @@ def test_commands_of_wings_are_not_there(core: dict[str, str], tmp_path: Path) -
     sized = call(core, "optplan.cli", "frontier", "boa-two-classes", "--by", "gpus", cwd=tmp_path)
     assert sized.returncode == 2
     assert "--by gpus: replays jobs, and this copy of optplan has no simulator (optplan.lab)" in sized.stderr
+    (tmp_path / "audit.json").write_text('{"assumptions": []}', encoding="utf-8")
+    checked = call(core, "optplan.cli", "verify", "boa-two-classes", "audit.json", cwd=tmp_path)
+    assert checked.returncode == 2
+    assert "RESULT: this copy of optplan has nothing that reads audits (optplan.lab); add it" in checked.stderr
 
 
 @pytest.mark.slow
