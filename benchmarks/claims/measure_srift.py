@@ -20,9 +20,9 @@ from claims.shaped_ranks import measure_shaped
 from claims.srift_accuracy_claims import NETWORKS6, SHAPED, TABLE6
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.iteration import IterationModel
-from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
+from optplan.lab.scaling import ScalingMode, study_scaling
 
 _REPEATS = 4
 _SOLVES = 3

@@ -11,10 +11,10 @@ from itertools import pairwise
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
 from optplan.formulations.srift.exact.goals import FleetJudge
-from optplan.formulations.srift.study.scaling import ScalingMode, ScalingPoint, ScalingStudy, study_scaling
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
 from optplan.lab.benchmarks.rows import Row, measure_solve
+from optplan.lab.scaling import ScalingMode, ScalingPoint, ScalingStudy, study_scaling
 from optplan.reporting.srift.words import format_count
 from optplan.solving import choose_solver, pareto, solve
 from suites import bayesian

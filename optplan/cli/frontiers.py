@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan import wings
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
-from optplan.cli.frontier_questions import MORE_POINTS, SIZES, answer_questions, has_plans, show_pareto, show_scaling
+from optplan.cli.frontier_questions import MORE_POINTS, answer_questions, has_plans, show_pareto
 from optplan.cli.options import BUDGET, INSTANCES, NUMBERS, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.errors import InfeasibleError, OptplanError, UsageError
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from optplan.units import Amount
 
 
-#: Options of frontiers by the size of a fleet.
+#: Sizes of a fleet, by which a wing makes frontiers, and their options.
+_SIZES = ("vms", "gpus")
 _OF_SCALING = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report")
 
 
@@ -122,13 +124,13 @@ def frontier(
     if by is not None:  # whoever brings it has a command of its own, which is called in the place of this one
         raise UsageError(f"--by {by}: replays jobs, and this copy of optplan has no simulator (optplan.lab); add it")
     read = _read_each(instance_names)
-    if limit in SIZES:
+    if limit in _SIZES:
         refuse_but(*_OF_SCALING, why=f"has no meaning with --limit {limit}")
         jobs = [amend(instance, changes) for instance in read.values()]
-        return show_scaling(jobs, outputs, limit=limit, sizes=sizes, scaling=scaling, batch=batch)
+        return _study_fleets(jobs, outputs, limit=limit, sizes=sizes, scaling=scaling, batch=batch)
     for name, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
         if given:
-            raise UsageError(f"{name}: goes with --limit {' or '.join(SIZES)}; leave it out")
+            raise UsageError(f"{name}: goes with --limit {' or '.join(_SIZES)}; leave it out")
     plans = _find_plans(read, changes)
     if plans is not None:
         refused: dict[str, object] = {
@@ -161,6 +163,19 @@ def frontier(
     title = f"What budgets buy: {', '.join(view.label for view in views)}"
     outputs.save_page("--report", lambda: Page("", title, sections=[tell_curves(views)]))
     return outputs.exit_code(failure)
+
+
+def _study_fleets(jobs: Sequence[Instance], outputs: Outputs, **asked: Any) -> int:  # noqa: ANN401 - options
+    """Let the wing that makes frontiers by the size of a fleet do so; return the exit code."""
+    from optplan.contracts.parts import load
+
+    home = wings.fleet_studies()
+    if home is None:
+        raise UsageError(
+            f"--limit {asked['limit']}: this copy of optplan has no studies of fleets (optplan.lab); add it"
+        )
+    code: int = load(home)(jobs, outputs, **asked)
+    return code
 
 
 def _read_each(names: Sequence[str]) -> dict[str, Instance]:

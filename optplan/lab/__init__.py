@@ -15,3 +15,4 @@ COMMANDS = {
 }
 LISTS: dict[str, str] = {}
 RECORDS = {"audit": "optplan.lab.audits.records:Audit"}
+FLEETS = "optplan.lab.cli.scaling:show_scaling"

@@ -49,7 +49,13 @@ def read_words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, id=name, marks=[pytest.mark.wings] * (name == "studies"))
+        for name, command in COMMANDS.items()
+    ],
+)
 def test_tables_fit_the_terminal(
     command: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from suites.srift import Finding, check_conclusions
 
-from optplan.formulations.srift.study.scaling import ScalingMode, ScalingPoint, ScalingStudy
+from optplan.lab.scaling import ScalingMode, ScalingPoint, ScalingStudy
 
 
 def study(mode: ScalingMode, *points: tuple[str, int, float, float]) -> ScalingStudy:

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.study.scaling import (
+from optplan.lab.scaling import (
     PAPER_SIZES,
     ScalingMode,
     ScalingStudy,
@@ -18,6 +18,12 @@ from optplan.formulations.srift.study.scaling import (
 )
 
 MakeInstance = Callable[..., SriftInstance]
+
+
+@pytest.fixture
+def make_instance(make_srift: MakeInstance) -> MakeInstance:
+    """Return the maker of Srift's instances."""
+    return make_srift
 
 
 def test_weak_scaling_by_hand(make_instance: MakeInstance) -> None:

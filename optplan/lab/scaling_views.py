@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from optplan.formulations.srift.study.scaling import (
+from optplan.lab.scaling import (
     ScalingMode,
     ScalingPoint,
     ScalingStudy,
