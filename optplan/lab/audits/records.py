@@ -58,6 +58,8 @@ class Gap(NamedTuple):
 
 
 class _ByAudits(Judged):
+    """What the judge of audits takes."""
+
     JUDGED_BY = "optplan.lab.audits.verification:verify_audit"
 
 
