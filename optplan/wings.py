@@ -3,7 +3,7 @@
 The core solves, proves, plans and reports without them and imports none. A wing's ``__init__.py`` names what it brings,
 as ``module:attribute``, loaded when it is used: in ``COMMANDS`` by the words after ``optplan``, in ``LISTS`` by what
 ``optplan list`` calls it, in ``RECORDS`` by what kind of file it writes; ``FOLDERS`` makes pages of the folders that
-its commands write, ``REPORTS`` serves the report of a result, ``FLEETS`` makes frontiers by the size of a fleet.
+its commands write, ``REPORTS`` serves the report of a result.
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ def folder_pages() -> str | None:
 def served_reports() -> str | None:
     """Return where the function is that serves a result's report, and solves for what its readers try, if any."""
     return next((wing.REPORTS for wing in wings() if hasattr(wing, "REPORTS")), None)
-
-
-def fleet_studies() -> str | None:
-    """Return where the function is that shows how jobs scale on fleets of a size, if any."""
-    return next((wing.FLEETS for wing in wings() if hasattr(wing, "FLEETS")), None)
 
 
 def lists() -> dict[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import pairwise
-from pkgutil import resolve_name
-from typing import Any, cast
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -106,7 +106,11 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the arguments, for commands that tell how to repeat them."""
         ctx.meta[_ARGUMENTS] = tuple(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            _refuse_that_of_a_value(error.option_name, ctx.info_name)
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then those that many commands have, under their headings."""
@@ -157,6 +161,16 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
         from optplan.cli.console import be_quiet
 
         be_quiet(ctx)
+
+
+def _refuse_that_of_a_value(option: str, command: str | None) -> None:
+    """Refuse an option that only commands for some values of another one take, which wings bring, and say which."""
+    brought = {words: home for wing in wings.wings() for words, home in wing.COMMANDS.items()}
+    of_values = {tuple(words.split()[1:]): home for words, home in brought.items() if words.startswith(f"{command} --")}
+    own = [words for words, home in of_values.items() if any(option in param.opts for param in _load(home).params)]
+    if own:
+        values = " or ".join(value for _, value in own)
+        raise UsageError(f"{option}: goes with {own[0][0]} {values}; leave it out")
 
 
 def refuse_but(*taken: str, why: str) -> None:
@@ -233,17 +247,20 @@ class Group(click.Group):
         if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
         home = self._later.get(cmd_name) or self._of_wings().get(cmd_name)
-        return None if home is None else cast(click.Command, resolve_name(home))
+        if home is None:
+            return None
+        return _load(home)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
-        """Find the command, that of a value of ``--by`` if it has one; where there is none, name the nearest one."""
+        """Find the command, that of an option's value if a wing has one; where there is none, name the nearest one."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
             raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
         name, found, rest = super().resolve_command(ctx, args)
-        others = wings.commands(f"{name} --by") if self._extended == "" else {}
-        own = next((others[by] for one, by in pairwise(rest) if one == "--by" and by in others), None)
-        return name, found if own is None else resolve_name(own), rest
+        given = [*pairwise(rest), *(each.split("=", 1) for each in rest if "=" in each)] if self._extended == "" else []
+        homes = (wings.commands(f"{name} {one}").get(value) for one, value in given if one.startswith("--"))
+        own = next(filter(None, homes), None)
+        return name, found if own is None else _load(own), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
@@ -272,6 +289,12 @@ class Group(click.Group):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def _load(home: str) -> click.Command:
+    module, _, attribute = home.partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    return command
 
 
 def _is_empty(command: click.Command, ctx: click.Context) -> bool:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan import wings
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import command, refuse_but
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import MORE_POINTS, answer_questions, has_plans, show_pareto
-from optplan.cli.options import BUDGET, INSTANCES, NUMBERS, TIME, known_name, list_solver_choices, option
+from optplan.cli.options import BUDGET, INSTANCES, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.reporting.boa.figures import FrontierCurve
     from optplan.units import Amount
-
-
-#: Sizes of a fleet, by which a wing makes frontiers, and their options.
-_SIZES = ("vms", "gpus")
-_OF_SCALING = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report")
 
 
 @command(
@@ -40,7 +34,6 @@ _OF_SCALING = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "r
         "optplan frontier rubberband-resnet101-20min -o plans.csv --plot plans.html",
         "optplan frontier seer-informed-example --limit deadline",
         "optplan frontier jobs.csv --by gpus --instance mine.json --gpus-per-node 4 --nodes 2..12",
-        "optplan frontier srift-case3 srift-interruption --limit vms --sizes 1,2,4,8 --scaling weak",
     ),
     writes={
         "output": "every breakpoint, as JSON, or as CSV when the name ends in .csv",
@@ -74,22 +67,8 @@ def frontier(
     limit: str = option(
         default="",
         metavar="NAME",
-        help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how the "
-        "job scales on one type of VM.",
-    ),
-    sizes: tuple[int, ...] | None = option(
-        type=NUMBERS, help="With --limit vms or gpus: how many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."
-    ),
-    scaling: tuple[str, ...] = option(
-        multiple=True,
-        type=click.Choice(["weak", "strong"]),
-        help="With --limit vms or gpus: every GPU keeps its batch (weak), or all share the global one. Both by "
-        "default.",
-    ),
-    batch: int | None = option(
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Of weak scaling: samples of each GPU; the largest that fit by default.",
+        help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how jobs "
+        "scale on one type of VM, with options of its own: `optplan frontier --limit vms --help`.",
     ),
     by: str | None = option(
         type=click.Choice(["gpus", "commitments"]),
@@ -111,10 +90,6 @@ def frontier(
 
     The instance's own limit plays no role.
 
-    With --limit vms or gpus it is throughput, and samples for a dollar, of srift's training jobs on each number of each
-    type. Limits and availability play no part. Cost-efficiency of several jobs is averaged in the figure, as in the
-    paper's section 3.
-
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
@@ -123,14 +98,11 @@ def frontier(
 
     if by is not None:  # whoever brings it has a command of its own, which is called in the place of this one
         raise UsageError(f"--by {by}: replays jobs, and this copy of optplan has no simulator (optplan.lab); add it")
-    read = _read_each(instance_names)
-    if limit in _SIZES:
-        refuse_but(*_OF_SCALING, why=f"has no meaning with --limit {limit}")
-        jobs = [amend(instance, changes) for instance in read.values()]
-        return _study_fleets(jobs, outputs, limit=limit, sizes=sizes, scaling=scaling, batch=batch)
-    for name, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
-        if given:
-            raise UsageError(f"{name}: goes with --limit {' or '.join(_SIZES)}; leave it out")
+    if limit in {"vms", "gpus"}:
+        raise UsageError(
+            f"--limit {limit}: studies sizes of fleets, which this copy of optplan cannot (optplan.lab); add it"
+        )
+    read = read_each(instance_names)
     plans = _find_plans(read, changes)
     if plans is not None:
         refused: dict[str, object] = {
@@ -165,20 +137,7 @@ def frontier(
     return outputs.exit_code(failure)
 
 
-def _study_fleets(jobs: Sequence[Instance], outputs: Outputs, **asked: Any) -> int:  # noqa: ANN401 - options
-    """Let the wing that makes frontiers by the size of a fleet do so; return the exit code."""
-    from optplan.contracts.parts import load
-
-    home = wings.fleet_studies()
-    if home is None:
-        raise UsageError(
-            f"--limit {asked['limit']}: this copy of optplan has no studies of fleets (optplan.lab); add it"
-        )
-    code: int = load(home)(jobs, outputs, **asked)
-    return code
-
-
-def _read_each(names: Sequence[str]) -> dict[str, Instance]:
+def read_each(names: Sequence[str]) -> dict[str, Instance]:
     """Read the instances, by what the user calls them; standard input is read once."""
     from optplan.instances.files import read_instance
 

@@ -1,4 +1,4 @@
-"""Simulators: clusters to which jobs come, and a job that moves between zones; audits, what is best known, traces."""
+"""Studies: clusters to which jobs come, a job that moves between zones, audits of logs, what is best known, traces."""
 
 from optplan.public_names import load_on_use
 
@@ -8,6 +8,8 @@ COMMANDS = {
     "audit": "optplan.lab.cli.auditing:audit",
     "frontier --by commitments": "optplan.lab.cli.committing:compare_bills",
     "frontier --by gpus": "optplan.lab.cli.cluster_sizing:size_cluster",
+    "frontier --limit vms": "optplan.lab.cli.scaling:by_vms",
+    "frontier --limit gpus": "optplan.lab.cli.scaling:by_gpus",
     "import spot-trace": "optplan.lab.cli.spot_imports:import_spot_trace",
     "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
@@ -15,4 +17,3 @@ COMMANDS = {
 }
 LISTS: dict[str, str] = {}
 RECORDS = {"audit": "optplan.lab.audits.records:Audit"}
-FLEETS = "optplan.lab.cli.scaling:show_scaling"

@@ -43,5 +43,4 @@ from optplan.lab.traces.sia_boa import (
 COMMANDS: dict[str, str]
 LISTS: dict[str, str]
 RECORDS: dict[str, str]
-FLEETS: str
 __all__: list[str]

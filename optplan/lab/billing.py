@@ -17,11 +17,9 @@ from optplan.formulations.boa.judge.following import follow_solution, types_alon
 from optplan.formulations.boa.laws.commitments import bill_demand
 from optplan.formulations.boa.laws.demand import Demand
 from optplan.formulations.boa.planning import choose_way
-from optplan.reporting.phrases import format_gpus, format_share
-from optplan.reporting.tables import Column, Table, numbers
 from optplan.schema import ByName, FloatArray, FrozenModel
 from optplan.solving import solve
-from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit, format_duration
+from optplan.units import SECONDS_PER_HOUR, Amount
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
@@ -216,18 +214,3 @@ class BilledPlan(FrozenModel):
     bound: float | None  # of the solve that the widths come from
     law: Billed
     trace: Billed | None
-
-
-def bills_table(instance: BoaInstance, plans: Sequence[BilledPlan]) -> Table:
-    """List ways to commit GPUs: what is committed, what is saved of the bill on demand, and how long jobs take."""
-    on_trace = any(plan.trace is not None for plan in plans)
-    columns = [Column("committed"), *numbers("GPUs", "bill", "saved", "jobs take")]
-    columns += numbers("bill on the jobs", "saved", "jobs take") if on_trace else ()
-    rows = []
-    for plan in plans:
-        own = [gpus for name, gpus in plan.law.committed.items() if instance.gpu_types[name].commitments]
-        billed = [plan.law, *([] if plan.trace is None else [plan.trace])]
-        cells = [(format_gpus(b.bill), format_share(b.saved), format_duration(b.mean_jct_s)) for b in billed]
-        rows.append([plan.name, " + ".join(map(format_gpus, own)), *(cell for each in cells for cell in each)])
-    unit = "GPUs on demand" if instance.budget_unit is BudgetUnit.GPU else "US dollars an hour"
-    return Table(f"Ways to commit; bills in {unit}", columns, rows)

@@ -11,22 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optplan.instances.job_traces import Level, Stays
+from optplan.reporting import style
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, format_gpus
-from optplan.reporting.style import (
-    COLORS,
-    FONT_SIZE,
-    GREY,
-    INK,
-    LEGEND_ABOVE,
-    VERMILLION,
-    Figure,
-    escape_text,
-    name_panel,
-    new_figure,
-    shorten_name,
-    time_scale,
-)
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -44,10 +31,10 @@ _TITLE, _NAME, _AROUND = 40, 22, 100
 #: Most lines besides those of classes, and how many names stand beside one another on a phone.
 _MOST_MARKS, _NAMES_A_ROW = 4, 3
 _LINES = {
-    "P95": {"color": INK, "dash": "dot", "width": 1.5},
-    "rented": {"color": GREY, "width": 1},
-    "budget": {"color": VERMILLION, "dash": "dash", "width": 1.5},
-    "capacity": {"color": INK, "dash": "dashdot", "width": 1.5},
+    "P95": {"color": style.INK, "dash": "dot", "width": 1.5},
+    "rented": {"color": style.GREY, "width": 1},
+    "budget": {"color": style.VERMILLION, "dash": "dash", "width": 1.5},
+    "capacity": {"color": style.INK, "dash": "dashdot", "width": 1.5},
 }
 #: Classes that get panels of their own.
 _MOST_PANELS = 8
@@ -93,7 +80,7 @@ def tell_use(uses: Sequence[Use], sizes_h: Mapping[str, FloatArray], *, began_s:
         if name in sizes_h
     ]
     for name in names:
-        waits = [(colors[name] if use is uses[-1] else GREY, use.waits_s.get(name, np.zeros(0))) for use in uses]
+        waits = [(colors[name] if use is uses[-1] else style.GREY, use.waits_s.get(name, np.zeros(0))) for use in uses]
         if any(waits_s.size for _, waits_s in waits):
             charts.append((f"Bar chart: jobs of class {name} by wait", _draw_bars(name, waits, _WAITS, "wait")))
     reading = _READ_JOBS + (_READ_BOTH if len(uses) > 1 else "")
@@ -130,28 +117,32 @@ class _Panel(NamedTuple):
         return self.use.stays.held(*names) if self.what == _HELD else self.use.stays.queued(*names)
 
 
-def draw_use(uses: Sequence[Use], *, began_s: float = 0.0) -> Figure:
+def draw_use(uses: Sequence[Use], *, began_s: float = 0.0) -> style.Figure:
     """Draw GPUs held and waited for, one use below the other on one axis of time; see :func:`tell_use`."""
     time, colors = _Time.of(uses, began_s), _color_classes(uses)
     shown = [(use, what) for use in uses for what in _HEIGHTS if what == _HELD or use.stays.queued().most]
     panels = [_Panel(*each, f"y{number}" if number > 1 else "y") for number, each in enumerate(shown, 1)]
     total = sum(_HEIGHTS[panel.what] + _TITLE for panel in panels)
     rows = -(-(len(colors) + _MOST_MARKS) // _NAMES_A_ROW)  # on a phone
-    figure, top, most = new_figure(height=total + _AROUND + _NAME * rows, top=8), 1.0, dict.fromkeys(_HEIGHTS, 0.0)
+    figure, top, most = (
+        style.new_figure(height=total + _AROUND + _NAME * rows, top=8),
+        1.0,
+        dict.fromkeys(_HEIGHTS, 0.0),
+    )
     axes = figure.layout.yaxis.to_plotly_json()
     for panel in panels:
         top -= _TITLE / total
         bottom = max(0.0, top - _HEIGHTS[panel.what] / total)
         figure.layout[panel.axis.replace("y", "yaxis")] = axes | {"domain": [bottom, top]}
         most[panel.what] = max(most[panel.what], _fill_panel(figure, panel, time, colors))
-        words = f"<b>{escape_text(panel.use.name)}</b>: {panel.what}"
+        words = f"<b>{style.escape_text(panel.use.name)}</b>: {panel.what}"
         place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": top, "yanchor": "bottom"}
         figure.add_annotation(text=words, showarrow=False, **place)
         top = bottom
     for panel in panels:  # those of one kind can be compared
         figure.layout[panel.axis.replace("y", "yaxis")].range = [0.0, 1.06 * most[panel.what] or 1.0]
     figure.update_xaxes(anchor=panels[-1].axis, **time.describe())
-    legend = {"showlegend": True, "legend": LEGEND_ABOVE | {"y": 1.0}}
+    legend = {"showlegend": True, "legend": style.LEGEND_ABOVE | {"y": 1.0}}
     return figure.update_layout(**legend, hovermode="x unified", margin_l=44, margin_r=28)
 
 
@@ -179,7 +170,7 @@ class _Time(NamedTuple):
         return self.began_s >= _DATED_S
 
     def describe(self) -> dict[str, Any]:
-        unit = "UTC" if self.is_dated else f"time since the start ({time_scale(float(self.edges_s[-1])).unit})"
+        unit = "UTC" if self.is_dated else f"time since the start ({style.time_scale(float(self.edges_s[-1])).unit})"
         words = f"{unit}, averages of {format_duration(float(self.edges_s[1] - self.edges_s[0]))}"
         return {"title_text": words} | ({"type": "date"} if self.is_dated else {})
 
@@ -190,7 +181,7 @@ class _Time(NamedTuple):
         if self.is_dated:
             at = datetime.fromtimestamp(self.began_s + first_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
             return {"x0": at, "dx": 1000.0 * step_s, "y": [*told, told[-1]]}
-        unit_s = time_scale(float(self.edges_s[-1])).seconds
+        unit_s = style.time_scale(float(self.edges_s[-1])).seconds
         return {"x0": first_s / unit_s, "dx": step_s / unit_s, "y": [*told, told[-1]]}
 
 
@@ -205,19 +196,19 @@ def _rank(uses: Sequence[Use]) -> list[str]:
 def _color_classes(uses: Sequence[Use]) -> dict[tuple[str, ...], str]:
     """Return the colour of each class that gets one; all others have one together."""
     names = _rank(uses)
-    alone = names if len(names) <= len(COLORS) else names[: len(COLORS) - 1]
-    rest = {tuple(names[len(alone) :]): GREY} if len(alone) < len(names) else {}
-    return {(name,): color for name, color in zip(alone, COLORS, strict=False)} | rest
+    alone = names if len(names) <= len(style.COLORS) else names[: len(style.COLORS) - 1]
+    rest = {tuple(names[len(alone) :]): style.GREY} if len(alone) < len(names) else {}
+    return {(name,): color for name, color in zip(alone, style.COLORS, strict=False)} | rest
 
 
-def _fill_panel(figure: Figure, panel: _Panel, time: _Time, colors: Mapping[tuple[str, ...], str]) -> float:
+def _fill_panel(figure: style.Figure, panel: _Panel, time: _Time, colors: Mapping[tuple[str, ...], str]) -> float:
     """Draw the averages of each stretch, one class on the other, and the marks; return the highest."""
     total = np.zeros(time.edges_s.size - 1)
     for names, color in colors.items():
         gpus = panel.level(*names).average(time.edges_s)
         total += gpus
         if gpus.any():
-            name = shorten_name(names[0]) if len(names) == 1 else f"{len(names)} other classes"
+            name = style.shorten_name(names[0]) if len(names) == 1 else f"{len(names)} other classes"
             line = {"width": 0.5, "color": color}
             _add_line(figure, panel, name, time.place(gpus), line, fillcolor=color, stackgroup=panel.axis)
     marks: dict[str, FloatArray] = {}
@@ -232,7 +223,7 @@ def _fill_panel(figure: Figure, panel: _Panel, time: _Time, colors: Mapping[tupl
 
 
 def _add_line(
-    figure: Figure, panel: _Panel, name: str, places: Mapping[str, Any], line: Mapping[str, Any], **how: object
+    figure: style.Figure, panel: _Panel, name: str, places: Mapping[str, Any], line: Mapping[str, Any], **how: object
 ) -> None:
     """Add a line of steps, named once, however many panels have it."""
     is_new = all(trace.name != name for trace in figure.data)
@@ -250,16 +241,18 @@ def _part_sizes(sizes_h: Mapping[str, FloatArray]) -> dict[float, str]:
     return {10 ** (power / 2): "" if power % 2 else f"{10 ** (power / 2):,.4g}" for power in powers}
 
 
-def _draw_bars(name: str, series: Sequence[tuple[str, FloatArray]], ends: Mapping[float, str], title: str) -> Figure:
+def _draw_bars(
+    name: str, series: Sequence[tuple[str, FloatArray]], ends: Mapping[float, str], title: str
+) -> style.Figure:
     """Draw how many values are up to each end and above the one before, the largest ones above the last."""
-    figure, edges = new_figure(height=190, top=34), np.array(list(ends))
+    figure, edges = style.new_figure(height=190, top=34), np.array(list(ends))
     for color, values in series:
         counts = np.bincount(np.searchsorted(edges, values), minlength=edges.size + 1).tolist()
         places = (np.arange(edges.size + 1) - 0.5).tolist()  # the ends stand at whole numbers
         figure.add_bar(x=places, y=counts, marker={"color": color}, hovertemplate="%{y:,} jobs<extra></extra>")
     figure.update_layout(bargap=0.08, barmode="group")
     ticks = {"tickvals": list(range(edges.size)), "ticktext": list(ends.values()), "tickangle": 0}
-    figure.update_xaxes(title_text=title, tickfont={"size": FONT_SIZE - 2}, **ticks)
+    figure.update_xaxes(title_text=title, tickfont={"size": style.FONT_SIZE - 2}, **ticks)
     figure.update_yaxes(title_text="jobs", rangemode="tozero", nticks=4)
-    name_panel(figure, name)
+    style.name_panel(figure, name)
     return figure

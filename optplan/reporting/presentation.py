@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
@@ -125,10 +125,6 @@ def _tell_plan(_: Instance, result: Result[Solution], __: Sequence[Result[Soluti
     return [Section("plan", "The plan", [list_decisions(result)])]
 
 
-def _tell_background(instance: Instance, result: Result[Solution], beside: Beside) -> list[Section]:
-    return tell_background(instance, result, beside, [Definitions(list_facts(instance))], _CHECK)
-
-
 def _compare(instance: Instance, results: Sequence[Result[Solution]]) -> list[Block]:
     return [compare_results(instance, results)]
 
@@ -164,7 +160,10 @@ class Presenter(Generic[InstanceT]):
     plan: Callable[[InstanceT, Result[Solution], Sequence[Result[Solution]]], Sequence[Section]] = _tell_plan
     #: What was gathered, with all results that are shown.
     gathered: Callable[[InstanceT, Any, Sequence[Result[Solution]]], Sequence[Section]] = _nothing
-    background: Callable[[InstanceT, Result[Solution], Beside], Sequence[Section]] = _tell_background
+    question: Callable[[InstanceT], Sequence[Block]] | None = None  #: What was asked; without it, the facts.
+    check: Callable[[InstanceT], str] = lambda _: _CHECK  #: What verify does.
+    terms: Callable[[Result[Solution]], Iterable[tuple[str, str]]] = _nothing  #: The certificates.
+    granted: Callable[[InstanceT], Sequence[tuple[str, str]]] = _nothing  #: What is taken for granted.
     picture: Callable[[InstanceT, Result[Solution]], Figure] | None = None  #: A plan over time.
     named: Callable[[InstanceT, Result[Solution]], str] = _name_by_words  #: A plan in a line.
     run: str = ""  #: The command that follows a plan, where there is one.
@@ -238,13 +237,16 @@ class Presenter(Generic[InstanceT]):
             sections.append(Section("solvers", self.rivals, self.compared(own, results)))
         if beside.background is not None:
             sections += [each._replace(follows=True) for each in self.gathered(own, beside.background, results)]
+        question = [Definitions(self.facts(own))] if self.question is None else self.question(own)
+        terms, granted = self.terms(result), self.granted(own)
+        behind = tell_background(own, result, beside, question, self.check(own), *terms, granted=granted)
         return build_answer_page(
             own,
             result,
             answer=(self.title or self.answer)(own, result),
             how_good=self.how_good(own, result),
             cards=[] if result.objective is None else self.cards(own, result),
-            sections=[*sections, *self.background(own, result, beside)],
+            sections=[*sections, *behind],
             objective=self.objective(own),
         )
 

@@ -22,12 +22,16 @@ from optplan.reporting.phrases import (
     relative_difference,
 )
 from optplan.reporting.presenters import Beside
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, numeric, plain_text
 from optplan.reporting.trajectory import tell_trajectory
 from optplan.speedup import NOT_SAID, UNTRIED, Evidence
 
 #: Columns that end every table of several solvers.
-STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solved in", is_number=True))
+STANDING: dict[Column, Callable[[Result[Solution]], str]] = {
+    numeric("gap"): lambda result: "-" if result.gap is None else format_share(result.gap),
+    Column("proof"): lambda result: PROOF_NAMES[result.bound_proof],
+    numeric("solved in"): lambda result: format_seconds(result.solve_seconds),
+}
 #: Commands of wings that follow a plan, what each does, and how it is called where that is the same for all plans.
 _FOLLOWED = (
     ("run", "Follow it, at first on a virtual clock", ""),
@@ -75,12 +79,6 @@ def list_origin(result: Result[Solution]) -> list[tuple[str, str]]:
         ("solver", f"{result.solver} (engine {engine}, seed {result.seed})"),
         ("time", f"{format_seconds(result.solve_seconds)}, {verified}"),
     ]
-
-
-def write_standing(result: Result[Solution]) -> tuple[str, str, str]:
-    """Write what :data:`STANDING_COLUMNS` show of a result."""
-    gap = "-" if result.gap is None else format_share(result.gap)
-    return gap, PROOF_NAMES[result.bound_proof], format_seconds(result.solve_seconds)
 
 
 def present_answer(
@@ -238,14 +236,13 @@ def compare_objectives(
     write: Callable[[Result[Solution], str], Sequence[str]],
 ) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    # ``write`` returns the cells between the solver and :data:`STANDING_COLUMNS`, given a result and how its objective
-    # differs.
+    # ``write`` returns the cells between the solver and :data:`STANDING`, given a result and how its objective differs.
     rows = []
-    for number, result in enumerate(results):
+    for place, result in enumerate(results):
         above = relative_difference(result.objective, results[0].objective)
-        difference = NOTHING if number == 0 or above is None else compare_amounts(above)
-        rows.append((result.solver, *write(result, difference), *write_standing(result)))
-    return Table("Solvers side by side", (Column("solver"), *columns, *STANDING_COLUMNS), rows)
+        difference = NOTHING if place == 0 or above is None else compare_amounts(above)
+        rows.append((result.solver, *write(result, difference), *(cell(result) for cell in STANDING.values())))
+    return Table("Solvers side by side", (Column("solver"), *columns, *STANDING), rows)
 
 
 def tell_sources(instance: Instance, result: Result[Solution], *terms: tuple[str, str]) -> Section:

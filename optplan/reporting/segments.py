@@ -7,25 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from optplan.contracts.plan import Plan, Segment, UnitKind, follow, span
+from optplan.reporting import style
 from optplan.reporting.phrases import count_gpus, format_share
-from optplan.reporting.style import (
-    BLUE,
-    FONT_SIZE,
-    GREY,
-    INK,
-    ORANGE,
-    Block,
-    Figure,
-    add_blocks,
-    color_types,
-    escape_text,
-    fade,
-    finish,
-    new_figure,
-    place_names,
-    shorten_name,
-    time_scale,
-)
 from optplan.units import format_duration
 
 #: Height of a row, and of everything else, in pixels.
@@ -44,7 +27,7 @@ _PALE, _DARKEST = 0.2, 64
 _WHITE = 24
 
 
-def draw_segments(plan: Plan) -> Figure:
+def draw_segments(plan: Plan) -> style.Figure:
     """Draw who holds what: the GPUs of a class's jobs as they go on, or when segments are to go on."""
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
         return _draw_classes(plan)
@@ -52,40 +35,36 @@ def draw_segments(plan: Plan) -> Figure:
     return draw_spans([each.label or each.id for each in plan.segments], {"planned": spans})
 
 
-def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
+def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, float, float]]]) -> style.Figure:
     """Draw when each thing began, as planned and otherwise, waited and ended; the first :data:`MOST_ROWS` of them."""
     names, spans = names[:MOST_ROWS], {name: rows[:MOST_ROWS] for name, rows in spans.items()}
     drawn = [one for rows in spans.values() for one in rows]
-    scale = time_scale(max((start_s + seconds for start_s, _, seconds in drawn), default=0.0))
-    figure = new_figure(height=_ROW_PIXELS * len(names) + _REST_PIXELS, top=40)
+    scale = style.time_scale(max((start_s + seconds for start_s, _, seconds in drawn), default=0.0))
+    figure = style.new_figure(height=_ROW_PIXELS * len(names) + _REST_PIXELS, top=40)
     for number, (name, rows) in enumerate(spans.items()):
         place = (number - (len(spans) - 1) / 2) * _FILLED
         for words, tint, parts in (
-            ("waiting for nodes", ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in rows]),
+            ("waiting for nodes", style.ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in rows]),
             (
                 name,
-                BLUE if number else GREY,
+                style.BLUE if number else style.GREY,
                 [(start_s + pause_s, seconds - pause_s) for start_s, pause_s, seconds in rows],
             ),
         ):
             blocks = [
-                Block(
-                    start_s / scale.seconds,
-                    (start_s + seconds) / scale.seconds,
-                    row + place,
-                    _FILLED,
-                    f"{name}, {words}: {format_duration(seconds)}",
+                style.Block(
+                    start_s, start_s + seconds, row + place, _FILLED, f"{name}, {words}: {format_duration(seconds)}"
                 )
                 for row, (start_s, seconds) in enumerate(parts)
             ]
             named = words == name or (not number and any(pause_s for _, pause_s, _ in drawn))
             marker = {"color": tint, "line": {"color": "white", "width": 1}}
-            add_blocks(figure, words, blocks, marker, legendgroup=words, showlegend=named)
+            style.add_blocks(figure, words, blocks, marker, scale.seconds, legendgroup=words, showlegend=named)
     figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
     return _name_rows(figure, names)
 
 
-def _draw_classes(plan: Plan) -> Figure:
+def _draw_classes(plan: Plan) -> style.Figure:
     """Draw a map, all in one trace: a row for each class, or way, and over its epochs (%) the GPUs of a job."""
     ways = [
         (unit.id, way)
@@ -95,8 +74,8 @@ def _draw_classes(plan: Plan) -> Figure:
     cells = [(row, segment) for row, (_, way) in enumerate(ways) for segment in way]
     spans = [(*span(segment), span(ways[row][1][-1])[1]) for row, segment in cells]
     parts = [100.0 * (last - first) / epochs for first, last, epochs in spans]
-    is_dense, types = len(ways) > MOST_ROWS, color_types(plan.resources) if len(plan.resources) > 1 else {}
-    figure = new_figure(height=(_DENSE_PIXELS if is_dense else _WAY_PIXELS) * len(ways) + _REST_PIXELS, top=40)
+    is_dense, types = len(ways) > MOST_ROWS, style.color_types(plan.resources) if len(plan.resources) > 1 else {}
+    figure = style.new_figure(height=(_DENSE_PIXELS if is_dense else _WAY_PIXELS) * len(ways) + _REST_PIXELS, top=40)
     figure.add_bar(
         orientation="h",
         name="GPUs of a job",
@@ -107,7 +86,7 @@ def _draw_classes(plan: Plan) -> Figure:
         marker={"color": [paint(segment.gpus, types.get(segment.resource))[0] for _, segment in cells]},
         text=[str(segment.gpus) if part >= _NAMED else "" for part, (_, segment) in zip(parts, cells, strict=True)],
         textfont={
-            "size": FONT_SIZE - 3 if is_dense else FONT_SIZE - 1,
+            "size": style.FONT_SIZE - 3 if is_dense else style.FONT_SIZE - 1,
             "color": [paint(segment.gpus, types.get(segment.resource))[1] for _, segment in cells],
         },
         textposition="inside",
@@ -120,35 +99,35 @@ def _draw_classes(plan: Plan) -> Figure:
     )
     for name, color in key_of_map(plan.resources).items():
         marker = {"color": color, "symbol": "square", "size": 10}
-        figure.add_scatter(x=[None], y=[None], mode="markers", marker=marker, name=escape_text(name))
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=marker, name=style.escape_text(name))
     figure.update_xaxes(title_text="GPUs of a job by epochs done (%)", range=[0, 100])
     shared = {name for (name, _), (other, _) in pairwise(ways) if name == other}
     _name_rows(figure, [f"{name}, {format_share(way[0].share)}" if name in shared else name for name, way in ways])
-    return figure.update_yaxes(tickfont={"size": FONT_SIZE - 3 if is_dense else FONT_SIZE - 1})
+    return figure.update_yaxes(tickfont={"size": style.FONT_SIZE - 3 if is_dense else style.FONT_SIZE - 1})
 
 
 def paint(gpus: float, of_type: str | None = None) -> tuple[str, str]:
     """Return the colours of a cell of a map, that of its type where there are several, and of the number in it."""
-    return of_type or _shade(gpus), "white" if of_type or gpus >= _WHITE else INK
+    return of_type or _shade(gpus), "white" if of_type or gpus >= _WHITE else style.INK
 
 
 def _shade(gpus: float) -> str:
     """Return the colour of so many GPUs, the same in every map, so that plans can be compared."""
-    return fade(BLUE, _PALE + (1.0 - _PALE) * min(math.log2(gpus) / math.log2(_DARKEST), 1.0))
+    return style.fade(style.BLUE, _PALE + (1.0 - _PALE) * min(math.log2(gpus) / math.log2(_DARKEST), 1.0))
 
 
 def key_of_map(resources: Iterable[str]) -> dict[str, str]:
     """Return what the colours of a map stand for: GPU types where there are several, else numbers of GPUs."""
-    if len(types := color_types(resources)) > 1:
+    if len(types := style.color_types(resources)) > 1:
         return types
     return {count_gpus(gpus): _shade(gpus) for gpus in (1, 4, 16)} | {f"{_DARKEST} GPUs or more": _shade(_DARKEST)}
 
 
 def _describe_cell(first: int, last: int, segment: Segment) -> str:
     on = f"{count_gpus(segment.gpus)} of {segment.resource}"
-    return f"epochs {first + 1} to {last}: {escape_text(on)}, {format_duration(segment.expected.seconds)}"
+    return f"epochs {first + 1} to {last}: {style.escape_text(on)}, {format_duration(segment.expected.seconds)}"
 
 
-def _name_rows(figure: Figure, names: Sequence[str]) -> Figure:
-    rows = place_names(dict(enumerate(map(shorten_name, names))), len(names) - 0.5, -0.5)
-    return finish(figure, {}, rows | {"tickfont": {"size": FONT_SIZE - 1}}, barmode="overlay")
+def _name_rows(figure: style.Figure, names: Sequence[str]) -> style.Figure:
+    rows = style.place_names(dict(enumerate(map(style.shorten_name, names))), len(names) - 0.5, -0.5)
+    return style.finish(figure, {}, rows | {"tickfont": {"size": style.FONT_SIZE - 1}}, barmode="overlay")

@@ -111,15 +111,15 @@ def add_points(figure: Figure, name: str, points: Iterable[Point], *, mode: str 
 
 
 def add_blocks(
-    figure: Figure, name: str, blocks: Sequence[Block], marker: Mapping[str, Any], **settings: object
+    figure: Figure, name: str, blocks: Sequence[Block], marker: Mapping[str, Any], unit: float = 1.0, **settings: object
 ) -> None:
-    """Add rectangles over time as one trace, if there are any; name and words are safe already."""
+    """Add rectangles over time, drawn in the unit, as one trace, if there are any; name and words are safe already."""
     if not blocks:
         return
     figure.add_bar(
         orientation="h",
-        base=[block.start for block in blocks],
-        x=[block.end - block.start for block in blocks],
+        base=[block.start / unit for block in blocks],
+        x=[block.end / unit - block.start / unit for block in blocks],
         y=[block.middle for block in blocks],
         width=[block.height for block in blocks],
         name=name,

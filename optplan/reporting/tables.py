@@ -8,9 +8,9 @@ so that brackets in users' names are not read as markup. rich loads on use.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from optplan.errors import show_text
 from optplan.reporting.phrases import NOTHING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: What rich shows; it loads on use.
 Shown: TypeAlias = "RenderableType"
 
+_Record = TypeVar("_Record")
 #: Blanks at the end of a line, and the styles that end after them.
 _TRAILING_BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 #: Largest number that a table of records writes with all its digits before the point.
@@ -47,9 +48,14 @@ class Column(NamedTuple):
     style: str = ""
 
 
+def numeric(name: str, style: str = "") -> Column:
+    """Return a column of numbers."""
+    return Column(name, is_number=True, style=style)
+
+
 def numbers(*names: str) -> tuple[Column, ...]:
     """Return columns of numbers, by their headings."""
-    return tuple(Column(name, is_number=True) for name in names)
+    return tuple(map(numeric, names))
 
 
 class Cell(NamedTuple):
@@ -63,6 +69,8 @@ class Cell(NamedTuple):
 
 
 Content: TypeAlias = "str | Cell | None"
+#: The columns of records of a kind, and how each writes its cell of one; a column without that is left out.
+Columns: TypeAlias = Mapping[Column, Callable[[_Record], Content] | None]
 
 
 class Row(NamedTuple):
@@ -138,6 +146,23 @@ class Table:
             style = "bold" if row.style == "group" else ""
             table.add_row(*(_indented(cells[place], style) for place in places))
         return table
+
+
+def tabulate(
+    caption: str,
+    columns: Columns[_Record],
+    records: Iterable[_Record],
+    num_keys: int = 1,
+    rest: str = "",
+    own: Callable[[_Record], bool] = lambda _: False,
+) -> Table:
+    """Make a table with a row for each record; those that are the reader's ``own`` stand out on a page."""
+    written = {column: write for column, write in columns.items() if write is not None}
+    rows: list[Row | Sequence[Content]] = []
+    for record in records:
+        cells = tuple(write(record) for write in written.values())
+        rows.append(Row(cells, "own") if own(record) else cells)
+    return Table(caption, tuple(written), rows, num_keys, rest)
 
 
 class _Span(NamedTuple):

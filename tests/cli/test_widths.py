@@ -33,9 +33,9 @@ COMMANDS = {
     "explanations": "solve boa-two-classes --explain",
     "samples": "explain given.json --wrong speedup=10% --samples 20",
     "differences": "compare boa-newtrace boa-newtrace-tables",
-    "studies": "frontier srift-case3 --limit vms",
     "a continuation": "solve srift-case3 --state state.yaml",
 }
+OF_A_WING = pytest.param("frontier srift-case3 --limit vms", marks=pytest.mark.wings)
 #: Words that differ between two runs: durations of the computation.
 TIMES = re.compile(r"\(?\d+(\.\d+)?(e[-+]?\d+)?$|m?s[,)]?$|min$|verified$")
 #: Headings of columns that name rows, which rows that stand alone do not repeat.
@@ -49,13 +49,7 @@ def read_words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(command, id=name, marks=[pytest.mark.wings] * (name == "studies"))
-        for name, command in COMMANDS.items()
-    ],
-)
+@pytest.mark.parametrize("command", [*COMMANDS.values(), OF_A_WING], ids=[*COMMANDS, "studies"])
 def test_tables_fit_the_terminal(
     command: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

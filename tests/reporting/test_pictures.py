@@ -14,7 +14,7 @@ READ_BACK = {
     "execution/cli/run_page.py": "execution/commands/test_run_pages.py::test_a_browser_draws_the_search",
     "lab/audits/page.py": "lab/commands/test_auditing.py::test_one_command_audits_a_log_and_another_checks_it",
     "lab/pages.py": "lab/starts/test_pages.py::test_a_browser_draws_what_waiting_saves",
-    "lab/scaling_views.py": "lab/test_scaling_views.py::test_a_browser_draws_the_studies",
+    "lab/scaling_page.py": "lab/test_scaling_page.py::test_a_browser_draws_the_studies",
     "lab/sizing_page.py": "lab/test_sizing.py::test_the_page_draws_the_sizes",
     "reporting/boa/commitments.py": "reporting/boa/test_commitments.py::test_a_browser_draws_the_curve",
     "reporting/boa/demand.py": "reporting/boa/test_demand.py::test_a_browser_draws_both_lines",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,11 @@ from optplan.cli.console import Progress
 from optplan.cli.options import TIME, option
 from optplan.cli.outputs import Outputs
 from optplan.lab.cli.job_sources import JobSource, log_or_instance
+
+if TYPE_CHECKING:
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.lab.billing import BilledPlan
+    from optplan.reporting.tables import Table
 
 
 @command(
@@ -41,7 +47,7 @@ def compare_bills(
     and numbers that are chosen together.
     """
     del by
-    from optplan.lab.billing import bills_table, compare_commitments
+    from optplan.lab.billing import compare_commitments
 
     with Progress("reading the jobs"):
         instance, trace = source.read(changes)
@@ -49,4 +55,23 @@ def compare_bills(
         found = compare_commitments(instance, trace, time_limit_s=time_limit)
     data = [each.to_json_data() for each in found]
     alone = [] if len(found) > 1 else ["", "Without commitments no plan was found whose bill keeps the budget."]
-    return outputs.deliver(data, lambda: [bills_table(instance, found), *alone])
+    return outputs.deliver(data, lambda: [_list_bills(instance, found), *alone])
+
+
+def _list_bills(instance: BoaInstance, plans: Sequence[BilledPlan]) -> Table:
+    """List ways to commit GPUs: what is committed, what is saved of the bill on demand, and how long jobs take."""
+    from optplan.reporting.phrases import format_gpus, format_share
+    from optplan.reporting.tables import Column, Table, numbers
+    from optplan.units import BudgetUnit, format_duration
+
+    on_trace = any(plan.trace is not None for plan in plans)
+    columns = [Column("committed"), *numbers("GPUs", "bill", "saved", "jobs take")]
+    columns += numbers("bill on the jobs", "saved", "jobs take") if on_trace else ()
+    rows = []
+    for plan in plans:
+        own = [gpus for name, gpus in plan.law.committed.items() if instance.gpu_types[name].commitments]
+        billed = [plan.law, *([] if plan.trace is None else [plan.trace])]
+        cells = [(format_gpus(b.bill), format_share(b.saved), format_duration(b.mean_jct_s)) for b in billed]
+        rows.append([plan.name, " + ".join(map(format_gpus, own)), *(cell for each in cells for cell in each)])
+    unit = "GPUs on demand" if instance.budget_unit is BudgetUnit.GPU else "US dollars an hour"
+    return Table(f"Ways to commit; bills in {unit}", columns, rows)

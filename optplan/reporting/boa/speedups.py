@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,19 +14,6 @@ from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.boa.ranges import list_measurements, write_command
 from optplan.reporting.pages import Block, Charts, Command, Reading, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_gpus, format_share
-from optplan.reporting.style import (
-    BLUE,
-    ORANGE,
-    Figure,
-    add_points,
-    color_types,
-    escape_text,
-    name_panel,
-    new_figure,
-    scale_by_doubling,
-    shorten_name,
-    time_scale,
-)
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import Evidence, Speedup
 from optplan.units import format_duration
@@ -56,9 +43,9 @@ def tell_speedups(instance: BoaInstance, result: Result[Solution]) -> Section:
         reading += " Where the speedup changes over a job's life, the lines are those of the first and the last epoch."
     if len(drawn) < len(instance.classes):
         reading += f" Shown are the {_MOST_PANELS} classes that use most GPUs."
-    types = color_types(instance.gpu_types) if has_types(instance) else {"speedup": BLUE}
+    types = style.color_types(instance.gpu_types) if has_types(instance) else {"speedup": style.BLUE}
     key = [Swatch(name, color) for name, color in types.items()]
-    key.append(Swatch("this plan's widths", ORANGE))
+    key.append(Swatch("this plan's widths", style.ORANGE))
     charts = [(f"Line chart: speedup of class {name} by the number of GPUs", figure) for name, figure in drawn.items()]
     blocks: list[Block] = [Charts(charts, reading, layout="multiples", key=key)]
     measurements = result.range.measurements if result.range is not None else ()
@@ -69,15 +56,15 @@ def tell_speedups(instance: BoaInstance, result: Result[Solution]) -> Section:
     return Section("speedups", heading, blocks, "Speedups")
 
 
-def draw_speedups(instance: BoaInstance, result: Result[Solution]) -> dict[str, Figure]:
+def draw_speedups(instance: BoaInstance, result: Result[Solution]) -> dict[str, style.Figure]:
     """Draw the speedups of the classes with most GPUs, a small chart for each."""
     parts = sorted(break_down(instance, result), key=lambda part: -part.gpus)
     return {part.name: _draw_class(instance, part) for part in parts[:_MOST_PANELS]}
 
 
-def _draw_class(instance: BoaInstance, part: ClassBreakdown) -> Figure:
-    figure, job_class, name = new_figure(height=230, top=34), instance.classes[part.name], part.name
-    colors = color_types(instance.gpu_types) if has_types(instance) else {instance.only_gpu_type: BLUE}
+def _draw_class(instance: BoaInstance, part: ClassBreakdown) -> style.Figure:
+    figure, job_class, name = style.new_figure(height=230, top=34), instance.classes[part.name], part.name
+    colors = style.color_types(instance.gpu_types) if has_types(instance) else {instance.only_gpu_type: style.BLUE}
     shown, ends = list[IntArray](), list[float]()
     for gpu_type in instance.options(name).gpu_types:
         curve, widths = job_class.speedup[gpu_type], _thin(instance.allowed_widths(name, gpu_type))
@@ -90,9 +77,9 @@ def _draw_class(instance: BoaInstance, part: ClassBreakdown) -> Figure:
         ends += [float(low.min()), float(high.max())]
     _add_chosen(figure, instance, part)
     every = np.concatenate(shown)
-    figure.update_xaxes(title_text="GPUs a job", **scale_by_doubling(float(every.min()), float(every.max())))
-    figure.update_yaxes(title_text="speedup", **scale_by_doubling(min(ends), max(ends)))
-    name_panel(figure, name)
+    figure.update_xaxes(title_text="GPUs a job", **style.scale_by_doubling(float(every.min()), float(every.max())))
+    figure.update_yaxes(title_text="speedup", **style.scale_by_doubling(min(ends), max(ends)))
+    style.name_panel(figure, name)
     return figure
 
 
@@ -104,7 +91,7 @@ def _thin(widths: IntArray) -> IntArray:
     return shown
 
 
-def _add_band(figure: Figure, widths: IntArray, low: FloatArray, high: FloatArray, color: str) -> None:
+def _add_band(figure: style.Figure, widths: IntArray, low: FloatArray, high: FloatArray, color: str) -> None:
     """Add the band between two rows of speedups, if there is room between them."""
     if not (high > low).any():
         return
@@ -126,20 +113,20 @@ def _fade(color: str) -> str:
     return f"rgba({red},{green},{blue},{_OPACITY})"
 
 
-def _add_curve(figure: Figure, curve: Speedup, gpu_type: str, widths: IntArray, color: str) -> None:
+def _add_curve(figure: style.Figure, curve: Speedup, gpu_type: str, widths: IntArray, color: str) -> None:
     """Add the lines of the first and the last epoch; where widths are known one by one, a point for each."""
     speedups, kinds = curve.at(widths), curve.evidence_at(widths)
     is_table = curve.known_widths() is not None
     for number in sorted({0, len(speedups) - 1}):
         epoch = f", epoch {number + 1}" if len(speedups) > 1 else ""
         points = [
-            (width, speed, f"<b>{escape_text(gpu_type)}</b>{epoch}: {speed:.3g} on {count_gpus(width)}, {kind}")
+            (width, speed, f"<b>{style.escape_text(gpu_type)}</b>{epoch}: {speed:.3g} on {count_gpus(width)}, {kind}")
             for width, speed, kind in zip(widths.tolist(), speedups[number].tolist(), kinds, strict=True)
         ]
         symbols = ["circle" if kind == Evidence.MEASURED else "circle-open" for kind in kinds]
-        add_points(
+        style.add_points(
             figure,
-            escape_text(gpu_type),
+            style.escape_text(gpu_type),
             points,
             mode="lines+markers" if is_table else "lines",
             line={"color": color, "width": 1.5, "dash": "dot" if number else "solid"},
@@ -147,7 +134,7 @@ def _add_curve(figure: Figure, curve: Speedup, gpu_type: str, widths: IntArray, 
         )
 
 
-def _add_chosen(figure: Figure, instance: BoaInstance, part: ClassBreakdown) -> None:
+def _add_chosen(figure: style.Figure, instance: BoaInstance, part: ClassBreakdown) -> None:
     """Mark the widths that the plan gives, on the curve of the epoch in which it first does."""
     marked: dict[tuple[str, float], tuple[float, float, str]] = {}
     for held in (held for path in part.paths for held in path.ranges):
@@ -155,68 +142,55 @@ def _add_chosen(figure: Figure, instance: BoaInstance, part: ClassBreakdown) -> 
         curve, allowed = instance.classes[part.name].speedup[gpu_type], instance.allowed_widths(part.name, gpu_type)
         speeds = curve.at(allowed)
         speed = float(np.interp(held.gpus, allowed, speeds[min(held.first, len(speeds)) - 1]))
-        words = f"<b>this plan</b>: {format_gpus(held.gpus)} {escape_text(gpu_type)}, {speed:.3g} times as fast"
+        words = f"<b>this plan</b>: {format_gpus(held.gpus)} {style.escape_text(gpu_type)}, {speed:.3g} times as fast"
         marked.setdefault((gpu_type, held.gpus), (held.gpus, speed, words))
-    look = {"color": ORANGE, "size": 11, "symbol": "diamond-open", "line": {"width": 2.5}}
-    add_points(figure, "this plan", marked.values(), mode="markers", marker=look)
+    look = {"color": style.ORANGE, "size": 11, "symbol": "diamond-open", "line": {"width": 2.5}}
+    style.add_points(figure, "this plan", marked.values(), mode="markers", marker=look)
 
 
 #: Classes that get a bar of their own; the others are taken together.
 MOST_CLASSES = 24
 
 
-def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
+def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> style.Figure:
     """Draw how many GPUs each class holds on average: of each type where there are several, else by what they do."""
     bars = _make_bars(instance, result)
-    total = sum(bar.gpus for bar in bars)
-    figure = new_figure(height=_bar_height(bars), top=46)
-    for label, color, parts in _divide_bars(instance, bars):
-        if not any(parts):
-            continue
-        figure.add_bar(
-            orientation="h",
-            name=escape_text(label),
-            y=list(range(len(bars))),
-            x=parts,
-            marker={"color": color},
-            hoverinfo="text",
-            hovertext=[
-                f"<b>{escape_text(bar.name)}</b><br>{escape_text(label)}: {count_gpus(part)} on average<br>"
-                f"{format_share(part / total)} of all GPUs in use"
-                for bar, part in zip(bars, parts, strict=True)
-            ],
-        )
-    _label_bars(figure, bars, [bar.gpus for bar in bars], [format_gpus(bar.gpus) for bar in bars])
-    figure.update_xaxes(title_text="GPUs in use, time average")
-    return figure
+    total, types = sum(bar.gpus for bar in bars), style.color_types(instance.gpu_types)
+    divided = {
+        "running": (style.BLUE, [bar.gpus_running for bar in bars]),
+        "rescaling": (style.ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
+    }
+    if has_types(instance):
+        divided = {name: (types[name], [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name in types}
+    words = {
+        label: [
+            f"{style.escape_text(label)}: {count_gpus(part)} on average<br>"
+            f"{format_share(part / total)} of all GPUs in use"
+            for part in parts
+        ]
+        for label, (_, parts) in divided.items()
+    }
+    figure = _draw_bars(bars, divided, words, [bar.gpus for bar in bars], [format_gpus(bar.gpus) for bar in bars])
+    return figure.update_xaxes(title_text="GPUs in use, time average")
 
 
-def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
+def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> style.Figure:
     """Draw what each class adds to the (weighted) mean completion time."""
     bars = _make_bars(instance, result)
     total_s = sum(bar.contribution_s for bar in bars)
-    scale = time_scale(max(bar.contribution_s for bar in bars))
-    figure = new_figure(height=_bar_height(bars), top=46)
+    scale = style.time_scale(max(bar.contribution_s for bar in bars))
     lengths = [bar.contribution_s / scale.seconds for bar in bars]
-    figure.add_bar(
-        orientation="h",
-        name="part of the mean",
-        y=list(range(len(bars))),
-        x=lengths,
-        # Where colours tell GPU types apart, that of a type would mislead.
-        marker={"color": style.GREY if has_types(instance) else style.GREEN},
-        hoverinfo="text",
-        hovertext=[
-            f"<b>{escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
-            f"{name_objective(instance)}"
-            + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
-            for bar in bars
-        ],
-    )
-    _label_bars(figure, bars, lengths, [format_share(bar.contribution_s / total_s) for bar in bars])
+    words = [
+        f"adds {format_duration(bar.contribution_s)} to the {name_objective(instance)}"
+        + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
+        for bar in bars
+    ]
+    # Where colours tell GPU types apart, that of a type would mislead.
+    color, name = style.GREY if has_types(instance) else style.GREEN, "part of the mean"
+    texts = [format_share(bar.contribution_s / total_s) for bar in bars]
+    figure = _draw_bars(bars, {name: (color, lengths)}, {name: words}, lengths, texts)
     figure.update_xaxes(title_text=f"part of the mean ({scale.unit})")
-    figure.update_layout(showlegend=False)
-    return figure
+    return figure.update_layout(showlegend=False)
 
 
 def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
@@ -237,25 +211,30 @@ def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBre
     return [*alone, others]
 
 
-def _divide_bars(instance: BoaInstance, bars: Sequence[ClassBreakdown]) -> list[tuple[str, str, list[float]]]:
-    """Divide the GPUs of all bars into parts with a label and a colour."""
-    if not has_types(instance):
-        return [
-            ("running", style.BLUE, [bar.gpus_running for bar in bars]),
-            ("rescaling", style.ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
-        ]
-    colors = color_types(instance.gpu_types)
-    return [(name, color, [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name, color in colors.items()]
-
-
-def _bar_height(bars: Sequence[ClassBreakdown]) -> int:
-    return 110 + 34 * len(bars)
-
-
-def _label_bars(figure: Figure, bars: Sequence[ClassBreakdown], lengths: Sequence[float], texts: Sequence[str]) -> None:
-    """Write each bar's total at its end, leave room for it, and name the bars."""
+def _draw_bars(
+    bars: Sequence[ClassBreakdown],
+    divided: Mapping[str, tuple[str, Sequence[float]]],
+    words: Mapping[str, Sequence[str]],
+    lengths: Sequence[float],
+    texts: Sequence[str],
+) -> style.Figure:
+    """Draw bars of classes by their parts, each with its colour and what it says; the total stands at the end."""
     # The bars stand at numbers, not at names: two long names may be the same once they are cut.
-    places = list(range(len(bars)))
+    figure, places = style.new_figure(height=110 + 34 * len(bars), top=46), list(range(len(bars)))
+    for label, (color, parts) in divided.items():
+        if any(parts):
+            figure.add_bar(
+                orientation="h",
+                name=style.escape_text(label),
+                y=places,
+                x=list(parts),
+                marker={"color": color},
+                hoverinfo="text",
+                hovertext=[
+                    f"<b>{style.escape_text(bar.name)}</b><br>{said}"
+                    for bar, said in zip(bars, words[label], strict=True)
+                ],
+            )
     figure.add_scatter(
         x=list(lengths),
         y=places,
@@ -272,10 +251,10 @@ def _label_bars(figure: Figure, bars: Sequence[ClassBreakdown], lengths: Sequenc
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom", "traceorder": "normal"},
     )
     figure.update_xaxes(range=[0, 1.28 * max(lengths)])
-    figure.update_yaxes(
+    return figure.update_yaxes(
         range=[len(bars) - 0.4, -0.6],
         tickvals=places,
-        ticktext=[shorten_name(bar.name) for bar in bars],
+        ticktext=[style.shorten_name(bar.name) for bar in bars],
         showline=False,
         tickcolor="white",
         showgrid=False,

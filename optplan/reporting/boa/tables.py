@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,8 @@ from optplan.reporting.phrases import (
     format_usd,
     relative_difference,
 )
-from optplan.reporting.sections import STANDING_COLUMNS, name_status, relaxations_of, write_standing
-from optplan.reporting.tables import Cell, Column, Content, Row, Table, numbers
+from optplan.reporting.sections import STANDING, name_status, relaxations_of
+from optplan.reporting.tables import Cell, Column, Columns, Content, Row, Table, numbers, numeric, tabulate
 from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
@@ -109,58 +109,52 @@ def name_gpus(held: breakdown.EpochRange) -> str:
 def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
     """List what each class uses and how long its jobs take."""
     prices, parts = breakdown.type_prices(instance), breakdown.break_down(instance, result)
-    columns = [Column("class"), *numbers("GPUs running", "GPUs rescaling")]
-    columns += [Column("by type", style="parts")] if breakdown.has_types(instance) else []
-    columns += numbers("share of GPUs")
-    columns += numbers("share of the cost") if prices is not None else ()
-    columns += numbers("one job takes", "share of the mean")
     gpus, time_s = sum(part.gpus for part in parts), sum(part.contribution_s for part in parts)
-    usd = 0.0 if prices is None else sum(_cost(part, prices) for part in parts)
-    rows = []
-    for part in parts[:most]:
-        by_type = ", ".join(f"{format_gpus(used)} {gpu_type}" for gpu_type, used in part.gpus_by_type.items())
-        rows.append(
-            (
-                part.name,
-                format_gpus(part.gpus_running),
-                format_gpus(part.gpus_rescaling),
-                *([by_type] if breakdown.has_types(instance) else []),
-                format_share(part.gpus / gpus),
-                *([] if prices is None else [format_share(_cost(part, prices) / usd)]),
-                format_duration(part.mean_jct_s),
-                format_share(part.contribution_s / time_s),
-            )
-        )
-    return Table("GPUs and time by class", columns, rows, rest=_say_rest(instance, most) if parts else "")
 
+    def cost(part: breakdown.ClassBreakdown) -> float:
+        return sum((prices or {}).get(gpu_type, 0.0) * used for gpu_type, used in part.gpus_by_type.items())
 
-def _cost(part: breakdown.ClassBreakdown, prices: Mapping[str, float]) -> float:
-    return sum(prices[gpu_type] * used for gpu_type, used in part.gpus_by_type.items())
+    def name_types(part: breakdown.ClassBreakdown) -> str:
+        return ", ".join(f"{format_gpus(used)} {gpu_type}" for gpu_type, used in part.gpus_by_type.items())
+
+    usd = sum(map(cost, parts))
+    columns: Columns[breakdown.ClassBreakdown] = {
+        Column("class"): lambda part: part.name,
+        numeric("GPUs running"): lambda part: format_gpus(part.gpus_running),
+        numeric("GPUs rescaling"): lambda part: format_gpus(part.gpus_rescaling),
+        Column("by type", style="parts"): name_types if breakdown.has_types(instance) else None,
+        numeric("share of GPUs"): lambda part: format_share(part.gpus / gpus),
+        numeric("share of the cost"): None if prices is None else lambda part: format_share(cost(part) / usd),
+        numeric("one job takes"): lambda part: format_duration(part.mean_jct_s),
+        numeric("share of the mean"): lambda part: format_share(part.contribution_s / time_s),
+    }
+    return tabulate("GPUs and time by class", columns, parts[:most], rest=_say_rest(instance, most) if parts else "")
 
 
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
     """Set results of the same problem side by side; the first is what the others are compared with."""
     boa = breakdown.require_boa(instance)
-    priced = breakdown.type_prices(boa) is not None
-    columns = [Column("solver"), *numbers(name_objective(boa), "difference", "GPUs")]
-    columns += numbers("cost an hour") if priced else ()
-    columns += [*numbers("bound"), *STANDING_COLUMNS]
     summaries = {entry.name: entry.summary for entry in formulation_of(boa).solvers}
-    reference, rows = results[0].objective, []
-    for number, result in enumerate(results):
-        above = relative_difference(result.objective, reference)
+
+    def compare(result: Result[Solution]) -> str:
+        above = None if result is results[0] else relative_difference(result.objective, results[0].objective)
+        return NOTHING if above is None else compare_durations(above)
+
+    def cost(result: Result[Solution]) -> str:
         usd = None if result.objective is None else cost_usd_per_hour(boa, result.measures)
-        cells: tuple[Content, ...] = (
-            Cell(result.solver, "solver", note=summaries.get(result.solver, "")),
-            _write_objective(result),
-            NOTHING if above is None or number == 0 else compare_durations(above),
-            format_gpus(result.measures["gpus"]) if "gpus" in result.measures else NOTHING,
-            *([NOTHING if usd is None else format_usd(usd)] if priced else []),
-            _write_bound(result),
-            *write_standing(result),
-        )
-        rows.append(Row(cells, "" if number else "own"))
-    return Table("Each solver's plan; the first one is the plan of this report", columns, rows)
+        return NOTHING if usd is None else format_usd(usd)
+
+    columns: Columns[Result[Solution]] = {
+        Column("solver"): lambda result: Cell(result.solver, "solver", note=summaries.get(result.solver, "")),
+        numeric(name_objective(boa)): _write_objective,
+        numeric("difference"): compare,
+        numeric("GPUs"): lambda result: format_gpus(result.measures["gpus"]) if "gpus" in result.measures else NOTHING,
+        numeric("cost an hour"): None if breakdown.type_prices(boa) is None else cost,
+        numeric("bound"): _write_bound,
+        **STANDING,
+    }
+    caption = "Each solver's plan; the first one is the plan of this report"
+    return tabulate(caption, columns, results, own=lambda result: result is results[0])
 
 
 def _write_objective(result: Result[Solution]) -> str:
@@ -182,27 +176,23 @@ def list_budgets(
     boa = breakdown.require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
     own = None if boa.budget is None else boa.budget_amount()
-    columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name))
-    columns += numbers("cost a month") if priced else ()
-    columns += numbers(f"best possible {name_objective(boa)}")
-    columns += numbers("proven bound") if bounds is not None else ()
-    columns += numbers("against the plan") if reference is not None else ()
-    columns += [*numbers(f"one more {BUDGET_WORDS[boa.budget_unit].one} saves"), Column("", style="remark")]
-    rows = []
-    for position, point in enumerate(points):
-        usd = cost_of_month(boa, point.budget)
-        change = relative_difference(point.objective, reference)
-        cells = (
-            _write_budget(point),
-            *([NOTHING if usd is None else format_usd(usd)] if priced else []),
-            format_duration(point.objective),
-            *([] if bounds is None else [f"{bounds[position]:.6g} s"]),
-            *([] if reference is None else [NOTHING if change is None else compare_durations(change)]),
-            format_small_duration(point.shadow_price.more),
-            _say_remark(point, own),
-        )
-        rows.append(Row(cells, "own" if point.budget == own else ""))
-    return Table("The best possible at some budgets", columns, rows)
+    proven = dict(zip((point.budget for point in points), bounds or (), strict=False))
+    columns: Columns[FrontierPoint] = {
+        numeric(BUDGET_WORDS[boa.budget_unit].name): _write_budget,
+        numeric("cost a month"): (lambda point: format_usd(cost_of_month(boa, point.budget) or 0.0))
+        if priced
+        else None,
+        numeric(f"best possible {name_objective(boa)}"): lambda point: format_duration(point.objective),
+        numeric("proven bound"): None if bounds is None else lambda point: f"{proven[point.budget]:.6g} s",
+        numeric("against the plan"): None
+        if reference is None
+        else lambda point: compare_durations(relative_difference(point.objective, reference) or 0.0),
+        numeric(f"one more {BUDGET_WORDS[boa.budget_unit].one} saves"): lambda point: format_small_duration(
+            point.shadow_price.more
+        ),
+        Column("", style="remark"): lambda point: _say_remark(point, own),
+    }
+    return tabulate("The best possible at some budgets", columns, points, own=lambda point: point.budget == own)
 
 
 def _write_budget(point: FrontierPoint) -> str:
@@ -223,10 +213,10 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
     boa = breakdown.require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)
     columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name, "best possible", name_objective(boa), "above the best"))
-    columns += [*numbers("own bound"), *STANDING_COLUMNS] if has_bounds else [STANDING_COLUMNS[-1]]
+    columns += [*numbers("own bound"), *STANDING] if has_bounds else [*STANDING][-1:]
     rows = []
     for point in points:
-        standing = write_standing(point.result)
+        standing = [write(point.result) for write in STANDING.values()]
         cells = (
             _write_budget(point.best),
             format_duration(point.best.objective),

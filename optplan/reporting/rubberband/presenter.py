@@ -27,11 +27,10 @@ from optplan.reporting.rubberband.words import describe_experiment, describe_lim
 from optplan.reporting.sections import (
     compare_objectives,
     relaxations_of,
-    tell_background,
     tell_relaxations,
 )
 from optplan.reporting.style import COLORS, Figure, add_points, escape_text, finish, new_figure, time_scale
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
@@ -175,15 +174,6 @@ def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
     return beside.rivals or ([found.static] if found is not None and found.static is not None else [])
 
 
-def _tell_background(instance: RubberBandInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    question, certificates = [Definitions(list_facts(instance))], map(_say_certificate, result.certificates)
-    return tell_background(instance, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
-
-
-_STAGE_COLUMNS = (
-    Column("stage"),
-    *numbers("trials", "iterations", "instances", "GPUs a trial", "at once", "starts", "ends", "cost so far"),
-)
 _COMPARED = (*numbers("cost", "time", "difference"), Column("instances"), Column("GPUs a trial"))
 
 
@@ -221,15 +211,24 @@ def list_asked(instance: RubberBandInstance) -> Table:
         for number, stage in enumerate(chain, start=1):
             name = f"{bracket}.{number}" if len(instance.brackets) > 1 else str(number)
             rows.append((name, f"{stage.trials:,}", f"{stage.iterations:,}"))
-    return Table("The stages of the search", _STAGE_COLUMNS[:3], rows)
+    return Table("The stages of the search", (Column("stage"), *numbers("trials", "iterations")), rows)
 
 
 def list_stages(plan: RubberBandPlan) -> Table:
     """List the stages of a plan."""
     several = plan.stages[-1].bracket > 1
-    return Table(
-        "The stages of the plan", _STAGE_COLUMNS, [_write_stage(plan, stage, several=several) for stage in plan.stages]
-    )
+    columns: Columns[SearchStage] = {
+        Column("stage"): lambda stage: f"{stage.bracket}.{stage.stage}" if several else str(stage.stage),
+        numeric("trials"): lambda stage: f"{stage.members:,}",
+        numeric("iterations"): lambda stage: f"{stage.iterations:,}",
+        numeric("instances"): lambda stage: f"{stage.nodes:,}",
+        numeric("GPUs a trial"): lambda stage: f"{stage.gpus:,}",
+        numeric("at once"): lambda stage: "all" if stage.at_once >= stage.members else f"{stage.at_once:,}",
+        numeric("starts"): lambda stage: format_duration(stage.expected.start_s),
+        numeric("ends"): lambda stage: format_duration(stage.end_s),
+        numeric("cost so far"): lambda stage: format_cost(plan.paid_until_end_of(stage)),
+    }
+    return tabulate("The stages of the plan", columns, plan.stages)
 
 
 def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solution]]) -> Table:
@@ -242,20 +241,6 @@ def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solut
         return cost, time, difference, *name_sizes(instance, result.solution)
 
     return compare_objectives(results, _COMPARED, write)
-
-
-def _write_stage(plan: RubberBandPlan, stage: SearchStage, *, several: bool) -> tuple[str, ...]:
-    return (
-        f"{stage.bracket}.{stage.stage}" if several else str(stage.stage),
-        f"{stage.members:,}",
-        f"{stage.iterations:,}",
-        f"{stage.nodes:,}",
-        f"{stage.gpus:,}",
-        "all" if stage.at_once >= stage.members else f"{stage.at_once:,}",
-        format_duration(stage.expected.start_s),
-        format_duration(stage.end_s),
-        format_cost(plan.paid_until_end_of(stage)),
-    )
 
 
 def _say_duration(distribution: object) -> str:
@@ -282,7 +267,9 @@ PRESENTER = Presenter(
     relaxed=lambda _, result: _tell_relaxations(result),
     plan=_tell_plan,
     gathered=lambda search, found, results: [_tell_frontier(search, found.frontier, results)],
-    background=_tell_background,
+    check=lambda _: _CHECK,
+    terms=lambda result: map(_say_certificate, result.certificates),
+    granted=lambda _: _ASSUMPTIONS,
     run="optplan run plan.json",
     picture=lambda search, result: draw_sizes([(result.solver, plan_of(search, result))]),
 )

@@ -14,26 +14,19 @@ from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presentation import Presenter
-from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     relaxations_of,
-    tell_background,
     tell_relaxations,
 )
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.tables import compare_losses
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
 from optplan.reporting.style import Figure, add_blocks, add_points, new_figure, time_scale
-from optplan.reporting.tables import Column, Shown, Table, numbers
+from optplan.reporting.tables import Column, Columns, Shown, numeric, tabulate
 from optplan.units import SECONDS_PER_MINUTE
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
-_BUDGET_COLUMNS = (
-    *numbers("budget", "trials", "to the end", "ends after", "last round, GPU-min"),
-    Column("trials x GPUs"),
-)
-_LOSS_COLUMNS = (*numbers("budget", "expected loss", "95 % interval", "gain over published"), Column("trials x GPUs"))
 _ASSUMPTIONS = (
     ("Rounds", "All trials start and stop a round together, by the clock, in the middle of an epoch if need be."),
     (
@@ -106,34 +99,30 @@ def _tell_relaxations(result: Result[Solution]) -> Section:
 
 def _tell_budgets(instance: SeerInstance, found: Sequence[ParetoPoint]) -> Section:
     """Tell what other budgets would buy before the same deadline."""
-    rows = [
-        (
-            words.format_limit(instance, point.measures["budget_gpu_min"]),
-            f"{point.measures['trials']:,.0f}",
-            f"{point.measures['last_round_trials']:,.0f}",
-            words.format_minutes(point.measures["duration_min"]),
-            f"{point.measures['last_round_gpu_min']:,.4g}",
-            words.name_search(words.require_brackets(point.solution)),
-        )
-        for point in found
-    ]
+    columns: Columns[ParetoPoint] = {
+        numeric("budget"): lambda point: words.format_limit(instance, point.measures["budget_gpu_min"]),
+        numeric("trials"): lambda point: f"{point.measures['trials']:,.0f}",
+        numeric("to the end"): lambda point: f"{point.measures['last_round_trials']:,.0f}",
+        numeric("ends after"): lambda point: words.format_minutes(point.measures["duration_min"]),
+        numeric("last round, GPU-min"): lambda point: f"{point.measures['last_round_gpu_min']:,.4g}",
+        Column("trials x GPUs"): lambda point: words.name_plan(instance, point.solution),
+    }
     deadline = words.format_minutes(instance.deadline_min)
     said = f"The same deadline, {deadline}, and other budgets, each spent as well as can be."
-    return Section("budgets", "Other budgets", [said, Table("What other budgets buy", _BUDGET_COLUMNS, rows)])
+    return Section("budgets", "Other budgets", [said, tabulate("What other budgets buy", columns, found)])
 
 
 def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
     """Tell what loss other budgets would buy before the same deadline."""
-    rows = [
-        (
-            words.format_limit(instance, point.limit),
-            words.format_loss(point.objective),
-            " to ".join(words.format_loss(end) for end in (point.low, point.high) if end is not None),
-            words.format_loss(point.measures["gain_loss"]),
-            words.name_search(words.require_brackets(point.solution)),
-        )
-        for point in found.points
-    ]
+    columns: Columns[ParetoPoint] = {
+        numeric("budget"): lambda point: words.format_limit(instance, point.limit),
+        numeric("expected loss"): lambda point: words.format_loss(point.objective),
+        numeric("95 % interval"): lambda point: " to ".join(
+            words.format_loss(end) for end in (point.low, point.high) if end is not None
+        ),
+        numeric("gain over published"): lambda point: words.format_loss(point.measures["gain_loss"]),
+        Column("trials x GPUs"): lambda point: words.name_plan(instance, point.solution),
+    }
     drawn = [(each, each.measures.get("spent_gpu_min", 0.0)) for each in results]
     chart = draw_pareto(instance, found, words, results=drawn, limit=instance.budget_gpu_min)
     charts = [("Least expected loss found for every budget.", chart)] if found.points else []
@@ -142,7 +131,7 @@ def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequen
         f"The same deadline, {deadline}, and other budgets, for each the best plan found, "
         "with less search than the plan above. Bars are 95 % intervals of the mean over samples."
     )
-    table = Table("What other budgets buy", _LOSS_COLUMNS, rows)
+    table = tabulate("What other budgets buy", columns, found.points)
     return Section("budgets", "Other budgets", [said, *([Charts(charts)] if charts else []), table])
 
 
@@ -185,12 +174,9 @@ def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[
     return [_tell_budgets(instance, found)]
 
 
-def _tell_background(instance: SeerInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    quality = words.seeks_quality(instance)
+def _list_granted(instance: SeerInstance) -> list[tuple[str, str]]:
     supply = _SUPPLY if instance.nodes_paid is None else _NODES
-    granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
-    question, check = [Definitions(tables.list_facts(instance))], _CHECK + (_CHECK_LOSS if quality else "")
-    return tell_background(instance, result, beside, question, check, granted=granted)
+    return [*_ASSUMPTIONS, supply, *(_PRIOR if words.seeks_quality(instance) else _SPENDING)]
 
 
 PRESENTER = Presenter(
@@ -209,7 +195,8 @@ PRESENTER = Presenter(
     relaxed=lambda _, result: _tell_relaxations(result),
     plan=lambda search, result, rivals: _tell_search(search, words.require_brackets(result.solution), result, rivals),
     gathered=_tell_gathered,
-    background=_tell_background,
+    check=lambda search: _CHECK + (_CHECK_LOSS if words.seeks_quality(search) else ""),
+    granted=_list_granted,
     run="optplan run plan.json",
     picture=lambda search, result: draw_rounds(search, words.require_brackets(result.solution)),
 )
@@ -231,12 +218,12 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)
     minutes = scale.seconds / SECONDS_PER_MINUTE
     for number, bracket in enumerate(solution.brackets):
-        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus, minutes)]
+        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
         bars.sort(key=lambda bar: not bar[0])  # the legend shows the colour of the first one
         color = _COLORS[number % len(_COLORS)]
         colors = [color if goes_on else style.fade(color, _PALE) for goes_on, _ in bars]
         marker = {"color": colors, "line": {"color": "white", "width": 1}}
-        add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker)
+        add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker, minutes)
     _draw_pauses(figure, rounds, minutes)
     fixed = instance.budget_gpu_min / instance.deadline_min
     said = f"{format_number(fixed)} GPUs until the deadline take the whole budget"
@@ -251,9 +238,7 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     return style.finish(figure, across, {"title_text": "GPUs", "rangemode": "tozero"}, barmode="overlay", legend=legend)
 
 
-def _list_bars(
-    now: Round, rounds: list[Round], solution: SeerSolution, gpus: float, minutes: float
-) -> list[tuple[bool, style.Block]]:
+def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: float) -> list[tuple[bool, style.Block]]:
     """List the bars of a bracket in a round, and whether who they are goes on; wider brackets lie below them."""
     trials = next((bracket.trials for bracket in solution.brackets if bracket.gpus == gpus), ())
     here = trials[now.number - 1]
@@ -273,7 +258,7 @@ def _list_bars(
             f"until {format_minutes(now.stop_min)}"
         )
         middle, height = base + (done + size / 2) * gpus, size * gpus
-        bars.append((goes_on, style.Block(start / minutes, now.stop_min / minutes, middle, height, words)))
+        bars.append((goes_on, style.Block(start, now.stop_min, middle, height, words)))
         done += size
     return bars
 
@@ -282,8 +267,8 @@ def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
     """Draw the time in which GPUs are held and nothing trains."""
     paused = [
         style.Block(
-            each.start_min / minutes,
-            (each.start_min + each.pause_min) / minutes,
+            each.start_min,
+            each.start_min + each.pause_min,
             each.gpus / 2,
             each.gpus,
             f"resizing before round {each.number}: {format_minutes(each.pause_min)}",
@@ -291,4 +276,5 @@ def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
         for each in rounds
         if each.pause_min
     ]
-    add_blocks(figure, "resizing", paused, {"color": style.SHADE, "line": {"color": style.GREY, "width": 1}})
+    marker = {"color": style.SHADE, "line": {"color": style.GREY, "width": 1}}
+    add_blocks(figure, "resizing", paused, marker, minutes)

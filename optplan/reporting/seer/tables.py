@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInstance, SeerSolution
@@ -13,24 +13,12 @@ from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_usd
 from optplan.reporting.sections import compare_objectives
 from optplan.reporting.seer import words
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 
-_ROUND_COLUMNS = (
-    Column("round"),
-    Column("trials", is_number=True),
-    Column("trials x GPUs"),
-    *numbers("go on", "GPUs", "starts", "ends", "GPU-min"),
-)
 _COMPARED = (*numbers("GPU-min", "difference", "trials", "to the end"), Column("trials x GPUs"))
 _BRACKET_COLUMNS = (
     Column("GPUs of a trial"),
     *numbers("share of the budget", "trials as published", "trials here", "trained to the end"),
-)
-_QUALITY_COLUMNS = (
-    Column("solver"),
-    *numbers("expected loss", "95 % interval", "gain over published", "trials", "to the end"),
-    Column("trials x GPUs"),
-    Column("solved in", is_number=True),
 )
 
 
@@ -110,8 +98,18 @@ def list_costs(instance: SeerInstance, measures: dict[str, float]) -> list[tuple
 def list_rounds_of(instance: SeerInstance, solution: SeerSolution) -> Table:
     """List who trains in each round."""
     rounds = list_rounds(instance, solution)
-    rows = [_write_round(each, rounds[each.number : each.number + 1]) for each in rounds]
-    return Table("Who trains in each round", _ROUND_COLUMNS, rows)
+    trials = [sum(count for _, count in each.groups) for each in rounds]
+    columns: Columns[Round] = {
+        Column("round"): lambda now: str(now.number),
+        numeric("trials"): lambda now: f"{trials[now.number - 1]:,}",
+        Column("trials x GPUs"): lambda now: words.name_groups([(count, gpus) for gpus, count in reversed(now.groups)]),
+        numeric("go on"): lambda now: f"{trials[now.number]:,}" if now.number < len(rounds) else "the best wins",
+        numeric("GPUs"): lambda now: f"{now.gpus:,g}",
+        numeric("starts"): lambda now: words.format_minutes(now.start_min),
+        numeric("ends"): lambda now: words.format_minutes(now.stop_min),
+        numeric("GPU-min"): lambda now: words.format_number(now.gpus * now.duration_min),
+    }
+    return tabulate("Who trains in each round", columns, rounds)
 
 
 def compare_results(results: Sequence[Result[Solution]]) -> Table:
@@ -121,10 +119,13 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
         if result.objective is None:
             return result.status.value, difference, *[NOTHING] * 3
         counts = (f"{result.measures[name]:,.0f}" for name in ("trials", "last_round_trials"))
-        groups = words.name_round(words.require_brackets(result.solution).brackets, 0)
-        return words.format_number(result.objective), difference, *counts, groups
+        return words.format_number(result.objective), difference, *counts, _name_first_round(result)
 
     return compare_objectives(results, _COMPARED, write)
+
+
+def _name_first_round(result: Result[Solution]) -> str:
+    return words.name_round(words.require_brackets(result.solution).brackets, 0)
 
 
 def list_brackets(instance: SeerInstance, solution: SeerSolution | None) -> Table | None:
@@ -156,21 +157,6 @@ def _describe_space(instance: SeerInstance) -> str:
         for name, each in instance.search_space.items()
     )
     return f"{size}: {', '.join(parts)}"
-
-
-def _write_round(now: Round, following: Sequence[Round]) -> tuple[str, ...]:
-    trials = sum(number for _, number in now.groups)
-    kept = sum(number for _, number in following[0].groups) if following else None
-    return (
-        str(now.number),
-        f"{trials:,}",
-        words.name_groups([(number, gpus) for gpus, number in reversed(now.groups)]),
-        "the best wins" if kept is None else f"{kept:,}",
-        f"{now.gpus:,g}",
-        words.format_minutes(now.start_min),
-        words.format_minutes(now.stop_min),
-        words.format_number(now.gpus * now.duration_min),
-    )
 
 
 def say_expectation(result: Result[Solution]) -> str:
@@ -206,26 +192,25 @@ def list_loss_cards(result: Result[Solution]) -> list[Card]:
 
 def compare_losses(results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side."""
-    rows: list[tuple[str, ...]] = []
-    for result in results:
-        seconds = format_seconds(result.solve_seconds)
-        if result.objective is None or result.solution is None:
-            rows.append((result.solver, result.status.value, *[NOTHING] * 5, seconds))
-            continue
-        measures = result.measures
-        rows.append(
-            (
-                result.solver,
-                words.format_loss(result.objective),
-                _say_interval(measures, ""),
-                words.format_loss(measures["gain_loss"]) if "gain_loss" in measures else NOTHING,
-                f"{measures['trials']:,.0f}",
-                f"{measures['last_round_trials']:,.0f}",
-                words.name_round(words.require_brackets(result.solution).brackets, 0),
-                seconds,
-            )
-        )
-    return Table("Solvers side by side", _QUALITY_COLUMNS, rows)
+
+    def known(write: Callable[[Result[Solution]], str]) -> Callable[[Result[Solution]], str]:
+        return lambda result: NOTHING if result.objective is None else write(result)
+
+    columns: Columns[Result[Solution]] = {
+        Column("solver"): lambda result: result.solver,
+        numeric("expected loss"): lambda result: (
+            result.status.value if result.objective is None else words.format_loss(result.objective)
+        ),
+        numeric("95 % interval"): known(lambda result: _say_interval(result.measures, "")),
+        numeric("gain over published"): lambda result: (
+            words.format_loss(result.measures["gain_loss"]) if "gain_loss" in result.measures else NOTHING
+        ),
+        numeric("trials"): known(lambda result: f"{result.measures['trials']:,.0f}"),
+        numeric("to the end"): known(lambda result: f"{result.measures['last_round_trials']:,.0f}"),
+        Column("trials x GPUs"): known(_name_first_round),
+        numeric("solved in"): lambda result: format_seconds(result.solve_seconds),
+    }
+    return tabulate("Solvers side by side", columns, results)
 
 
 def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:

@@ -10,19 +10,7 @@ from optplan.formulations.srift.study.timelines import Happening, Timeline, Time
 from optplan.reporting import style
 from optplan.reporting.phrases import format_amount, format_cost
 from optplan.reporting.srift.words import format_relaxation, require_fleet, say_condition
-from optplan.reporting.style import (
-    Block,
-    Figure,
-    TimeScale,
-    add_blocks,
-    add_points,
-    escape_text,
-    new_figure,
-    place_names,
-    shorten_name,
-    time_scale,
-)
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+from optplan.reporting.tables import Column, Columns, Shown, Table, fact_table, numeric, plain_text, tabulate
 from optplan.units import format_duration
 
 _COLORS = {Happening.LAUNCH: style.ORANGE, Happening.TRAIN: style.BLUE, Happening.PAUSE: style.GREY}
@@ -32,13 +20,15 @@ _ROW_PIXELS, _PROGRESS_PIXELS, _REST_PIXELS = 44, 150, 130
 _GAP_PIXELS = 24
 #: How much of its row a bar fills.
 _FILLED = 0.7
-_SEGMENT_COLUMNS = (
-    *numbers("from", "until"),
-    Column("the fleet"),
-    Column("what it does"),
-    *numbers("iterations done", "spent"),
-    Column("status"),
-)
+_SEGMENT_COLUMNS: Columns[TimelineSegment] = {
+    numeric("from"): lambda segment: format_duration(segment.start_s),
+    numeric("until"): lambda segment: format_duration(segment.end_s),
+    Column("the fleet"): lambda segment: segment.fleet,
+    Column("what it does"): lambda segment: _WORDS[segment.happening],
+    numeric("iterations done"): lambda segment: f"{segment.iterations_to:,}",
+    numeric("spent"): lambda segment: format_cost(segment.spent_to_usd),
+    Column("status"): lambda segment: "predicted" if segment.predicted else "past",
+}
 
 
 def present_continuation(
@@ -95,19 +85,19 @@ def list_continuation_facts(
     return facts
 
 
-def draw_timeline(timeline: Timeline) -> Figure:
+def draw_timeline(timeline: Timeline) -> style.Figure:
     """Draw a run that loses VMs, from beginning to predicted end: a row for each type, iterations done below."""
     names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
-    scale = time_scale(max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)))
+    scale = style.time_scale(max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)))
     rows = _ROW_PIXELS * len(names)
     plot = rows + _GAP_PIXELS + _PROGRESS_PIXELS
-    figure = new_figure(height=plot + _REST_PIXELS, top=56)
+    figure = style.new_figure(height=plot + _REST_PIXELS, top=56)
     for happening in Happening:
         for predicted in (False, True):
             _add_bars(figure, timeline.segments, names, happening, scale, predicted=predicted)
     _add_progress(figure, timeline, scale)
     low = (_PROGRESS_PIXELS + _GAP_PIXELS) / plot
-    rows_named = place_names(dict(enumerate(map(shorten_name, names))), len(names) - 0.5, -0.5)
+    rows_named = style.place_names(dict(enumerate(map(style.shorten_name, names))), len(names) - 0.5, -0.5)
     figure.update_yaxes(domain=[low, 1.0], **rows_named)
     progress = figure.layout.yaxis.to_plotly_json() | {
         "domain": [0.0, _PROGRESS_PIXELS / plot],
@@ -138,19 +128,7 @@ def draw_timeline(timeline: Timeline) -> Figure:
 
 def list_segments(timeline: Timeline) -> Table:
     """List what happens when."""
-    rows = [
-        (
-            format_duration(segment.start_s),
-            format_duration(segment.end_s),
-            segment.fleet,
-            _WORDS[segment.happening],
-            f"{segment.iterations_to:,}",
-            format_cost(segment.spent_to_usd),
-            "predicted" if segment.predicted else "past",
-        )
-        for segment in timeline.segments
-    ]
-    return Table("What happens when", _SEGMENT_COLUMNS, rows, num_keys=2)
+    return tabulate("What happens when", _SEGMENT_COLUMNS, timeline.segments, num_keys=2)
 
 
 def say_segments(timeline: Timeline) -> str:
@@ -162,11 +140,11 @@ def say_segments(timeline: Timeline) -> str:
 
 
 def _add_bars(
-    figure: Figure,
+    figure: style.Figure,
     segments: Sequence[TimelineSegment],
     names: Sequence[str],
     happening: Happening,
-    scale: TimeScale,
+    scale: style.TimeScale,
     *,
     predicted: bool,
 ) -> None:
@@ -183,11 +161,11 @@ def _add_bars(
     if predicted:
         marker["pattern"] = {"shape": "/", "size": 7, "solidity": 0.25, "fgcolor": "white", "fillmode": "overlay"}
     blocks = [
-        Block(s.start_s / scale.seconds, s.end_s / scale.seconds, names.index(name), _FILLED, _describe(s, name))
+        style.Block(s.start_s / scale.seconds, s.end_s / scale.seconds, names.index(name), _FILLED, _describe(s, name))
         for s, name in chosen
     ]
     is_first = not any(trace.legendgroup == happening.value for trace in figure.data)
-    add_blocks(figure, _WORDS[happening], blocks, marker, legendgroup=happening.value, showlegend=is_first)
+    style.add_blocks(figure, _WORDS[happening], blocks, marker, legendgroup=happening.value, showlegend=is_first)
     if happening is Happening.TRAIN:
         for segment, name in chosen:
             figure.add_annotation(
@@ -212,19 +190,19 @@ def _describe(segment: TimelineSegment, name: str) -> str:
         f"iterations {segment.iterations_from:,} to {segment.iterations_to:,}, "
         f"spent {format_cost(segment.spent_from_usd)} to {format_cost(segment.spent_to_usd)}",
     )
-    return "<br>".join(escape_text(line) for line in lines)
+    return "<br>".join(style.escape_text(line) for line in lines)
 
 
-def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
+def _add_progress(figure: style.Figure, timeline: Timeline, scale: style.TimeScale) -> None:
     points = [
         (seconds / scale.seconds, done, f"{format_duration(seconds)}: {done:,} iterations done")
         for s in timeline.segments
         for seconds, done in ((s.start_s, s.iterations_from), (s.end_s, s.iterations_to))
     ]
-    add_points(figure, "iterations done", points, yaxis="y2", line={"color": style.GREEN, "width": 2})
+    style.add_points(figure, "iterations done", points, yaxis="y2", line={"color": style.GREEN, "width": 2})
 
 
-def _mark(figure: Figure, place: float, words: str, color: str, *, anchor: str) -> None:
+def _mark(figure: style.Figure, place: float, words: str, color: str, *, anchor: str) -> None:
     """Draw a line through both charts, with words above."""
     figure.add_shape(
         type="line",
@@ -241,7 +219,7 @@ def _mark(figure: Figure, place: float, words: str, color: str, *, anchor: str) 
         yref="paper",
         xanchor=anchor,
         yanchor="bottom",
-        text=escape_text(words),
+        text=style.escape_text(words),
         showarrow=False,
         font={"color": color},
     )

@@ -18,7 +18,6 @@ from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     relaxations_of,
-    tell_background,
     tell_relaxations,
 )
 from optplan.reporting.srift import tables, words
@@ -173,11 +172,6 @@ def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence
     return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more), *loss]
 
 
-def _tell_background(instance: SriftInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    question: list[Block] = [tables.list_offers(instance), Definitions(tables.list_facts(instance))]
-    return tell_background(instance, result, beside, question, _CHECK, granted=_ASSUMPTIONS)
-
-
 def _tell_relaxations(_: SriftInstance, result: Result[Solution]) -> Section:
     said = [] if relaxations_of(result) else ["No limit alone helps."]
     return tell_relaxations(result, words.write_relaxation, *said, least="nearest that works")
@@ -200,7 +194,9 @@ PRESENTER = Presenter(
     relaxed=_tell_relaxations,
     plan=lambda job, result, _: _tell_fleet(job, result),
     gathered=_tell_gathered,
-    background=_tell_background,
+    question=lambda job: [tables.list_offers(job), Definitions(tables.list_facts(job))],
+    check=lambda _: _CHECK,
+    granted=lambda _: _ASSUMPTIONS,
     run="optplan run plan.json",
     picture=lambda job, result: draw_iteration(job, words.require_fleet(result.solution)),
 )

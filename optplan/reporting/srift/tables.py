@@ -9,40 +9,16 @@ from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
-from optplan.formulations.srift.planning import SriftPlan, build_plan
+from optplan.formulations.srift.planning import PlannedVms, SriftPlan, build_plan
 from optplan.reporting import style
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, format_cost, format_share
 from optplan.reporting.sections import compare_objectives
 from optplan.reporting.srift import words
 from optplan.reporting.srift.words import format_short
-from optplan.reporting.style import (
-    Block,
-    Figure,
-    TimeScale,
-    add_blocks,
-    escape_text,
-    new_figure,
-    shorten_name,
-    time_scale,
-)
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 from optplan.units import format_duration
 
-_OFFER_COLUMNS = (
-    Column("VM"),
-    Column("GPUs"),
-    Column("price an hour", is_number=True),
-    Column("billing"),
-    *numbers("available", "running", "network"),
-    Column("samples on a VM"),
-)
-_FLEET_COLUMNS = (
-    Column("VM"),
-    *numbers("VMs", "to start"),
-    Column("ranks"),
-    *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
-)
 _COMPARED = numbers("cost", "time", "difference")
 
 
@@ -83,8 +59,17 @@ def list_facts(instance: SriftInstance) -> list[tuple[str, str]]:
 
 def list_offers(instance: SriftInstance) -> Table:
     """List the VMs on offer."""
-    rows = [_write_offer(instance, name, vm) for name, vm in instance.types.items()]
-    return Table("VMs on offer", _OFFER_COLUMNS, rows)
+    columns: Columns[tuple[str, VmType]] = {
+        Column("VM"): lambda offer: offer[0],
+        Column("GPUs"): lambda offer: f"{offer[1].gpus} {offer[1].gpu}",
+        numeric("price an hour"): lambda offer: format_cost(offer[1].price_usd_per_hour),
+        Column("billing"): lambda offer: "spot" if offer[1].spot else "on demand",
+        numeric("available"): lambda offer: "not known" if offer[1].available is None else f"{offer[1].available:,}",
+        numeric("running"): lambda offer: f"{offer[1].running:,}",
+        numeric("network"): lambda offer: f"{offer[1].network_gbit_per_s:g} Gbit/s",
+        Column("samples on a VM"): lambda offer: _list_batches(instance.batches_of[offer[0]]),
+    }
+    return tabulate("VMs on offer", columns, instance.types.items())
 
 
 def list_parts(measures: dict[str, float]) -> list[Card]:
@@ -108,25 +93,23 @@ def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
     """List the VMs of a plan."""
     model = IterationModel(instance)
     computed = plan.expected["forward_s"] + plan.expected["backward_s"]
-    rows: list[tuple[str, ...]] = []
-    for vms in plan.fleet:
-        forward, backward = model.passes_s(vms.type, vms.batch_per_vm)
-        ranks = f"{vms.first_rank} to {vms.last_rank}" if vms.last_rank > vms.first_rank else str(vms.first_rank)
-        rows.append(
-            (
-                vms.type,
-                f"{vms.count:,}",
-                f"{vms.started:,}",
-                ranks,
-                f"{vms.batch_per_vm:,}",
-                f"{vms.batch_per_rank:,}",
-                words.format_short(forward),
-                words.format_short(backward),
-                format_share(max(0.0, 1.0 - (forward + backward) / computed)),
-                format_cost(vms.cost_usd),
-            )
-        )
-    return Table("The fleet", _FLEET_COLUMNS, rows)
+
+    def passes_s(vms: PlannedVms) -> tuple[float, float]:
+        return model.passes_s(vms.type, vms.batch_per_vm)
+
+    columns: Columns[PlannedVms] = {
+        Column("VM"): lambda vms: vms.type,
+        numeric("VMs"): lambda vms: f"{vms.count:,}",
+        numeric("to start"): lambda vms: f"{vms.started:,}",
+        Column("ranks"): lambda vms: " to ".join(dict.fromkeys((str(vms.first_rank), str(vms.last_rank)))),
+        numeric("samples on a VM"): lambda vms: f"{vms.batch_per_vm:,}",
+        numeric("on a GPU"): lambda vms: f"{vms.batch_per_rank:,}",
+        numeric("forward"): lambda vms: words.format_short(passes_s(vms)[0]),
+        numeric("backward"): lambda vms: words.format_short(passes_s(vms)[1]),
+        numeric("waits"): lambda vms: format_share(max(0.0, 1.0 - sum(passes_s(vms)) / computed)),
+        numeric("cost"): lambda vms: format_cost(vms.cost_usd),
+    }
+    return tabulate("The fleet", columns, plan.fleet)
 
 
 def compare_results(results: Sequence[Result[Solution]]) -> Table:
@@ -156,23 +139,10 @@ def list_fleets(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
     ]
 
 
-def _write_offer(instance: SriftInstance, name: str, vm: VmType) -> tuple[str, ...]:
-    batches = instance.batches_of[name]
-    choices = (
-        ", ".join(f"{batch:,}" for batch in batches)
-        if len(batches) <= 6
-        else (f"{batches[0]:,}, {batches[1]:,} ... {batches[-1]:,} ({len(batches)} choices)")
-    )
-    return (
-        name,
-        f"{vm.gpus} {vm.gpu}",
-        format_cost(vm.price_usd_per_hour),
-        "spot" if vm.spot else "on demand",
-        "not known" if vm.available is None else f"{vm.available:,}",
-        f"{vm.running:,}",
-        f"{vm.network_gbit_per_s:g} Gbit/s",
-        choices or "none",
-    )
+def _list_batches(batches: Sequence[int]) -> str:
+    if len(batches) <= 6:
+        return ", ".join(f"{batch:,}" for batch in batches) or "none"
+    return f"{batches[0]:,}, {batches[1]:,} ... {batches[-1]:,} ({len(batches)} choices)"
 
 
 def _describe_bandwidth(instance: SriftInstance) -> str:
@@ -198,15 +168,17 @@ _LANE_FILLED = 0.85
 _FOOT = 1.0
 
 
-def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
+def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> style.Figure:
     """Draw an iteration of a fleet over time since it began: passes of each group's VMs, each gradient's way."""
     # What is exchanged after the backward pass of the slowest VM of all, as is expected of so many, is what the
     # exchange adds.
     model = IterationModel(instance)
     found, transfers = model.trace(solution.groups)
-    scale = TimeScale("milliseconds", 1e-3) if found.total_s < _SHORT_S else time_scale(found.total_s)
+    scale = style.TimeScale("milliseconds", 1e-3) if found.total_s < _SHORT_S else style.time_scale(found.total_s)
     lanes = min(max(_ROWS_EACH * len(transfers), _LEAST_ROWS), _MOST_ROWS) if transfers else 0.0
-    figure = new_figure(height=round(_REST_PIXELS + _ROW_PIXELS * (len(solution.groups) + 1 + _FOOT + lanes)), top=36)
+    figure = style.new_figure(
+        height=round(_REST_PIXELS + _ROW_PIXELS * (len(solution.groups) + 1 + _FOOT + lanes)), top=36
+    )
     names = _draw_compute(figure, model, solution, found, scale)
     if transfers:
         _draw_transfers(figure, found, transfers, lanes, scale)
@@ -222,7 +194,7 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
 
 
 def _draw_compute(
-    figure: Figure, model: IterationModel, solution: SriftSolution, found: Iteration, scale: TimeScale
+    figure: style.Figure, model: IterationModel, solution: SriftSolution, found: Iteration, scale: style.TimeScale
 ) -> dict[float, str]:
     """Draw the passes of each group and of the slowest VM; return the rows' names by their places."""
     forward, backward, waiting = [], [], []
@@ -231,22 +203,22 @@ def _draw_compute(
     for number, group in enumerate(solution.groups):
         row = len(solution.groups) - number + 0.5
         forward_s, backward_s = model.passes_s(group.type, group.batch)
-        name = escape_text(write_fleet([group]))
-        names[row] = shorten_name(write_fleet([group]))
+        name = style.escape_text(write_fleet([group]))
+        names[row] = style.shorten_name(write_fleet([group]))
         said = f"{name}, each VM as profiled<br>forward {format_short(forward_s)}, backward {format_short(backward_s)}"
-        forward.append(Block(0.0, forward_s, row, _FILLED, said))
-        backward.append(Block(forward_s, forward_s + backward_s, row, _FILLED, said))
+        forward.append(style.Block(0.0, forward_s, row, _FILLED, said))
+        backward.append(style.Block(forward_s, forward_s + backward_s, row, _FILLED, said))
         idle_s = max(0.0, computed_s - forward_s - backward_s)
         said = f"{name} waits for the slowest VM: {format_short(idle_s)} of {format_short(computed_s)}"
-        waiting.append(Block(forward_s + backward_s, computed_s, row, _FILLED, said))
+        waiting.append(style.Block(forward_s + backward_s, computed_s, row, _FILLED, said))
     count = sum(group.count for group in solution.groups)
     said = (
         f"slowest of {count:,} VMs, on average<br>forward {format_short(found.forward_s)}, "
         f"backward {format_short(found.backward_s)}"
     )
     names[0.5] = "slowest VM, expected"
-    forward.append(Block(0.0, found.forward_s, 0.5, _FILLED, said))
-    backward.append(Block(found.forward_s, computed_s, 0.5, _FILLED, said))
+    forward.append(style.Block(0.0, found.forward_s, 0.5, _FILLED, said))
+    backward.append(style.Block(found.forward_s, computed_s, 0.5, _FILLED, said))
     _add_bars(figure, "forward", style.SKY, forward, scale)
     _add_bars(figure, "backward", style.BLUE, backward, scale)
     _add_bars(figure, "waits for the slowest", style.SHADE, waiting, scale, border=style.GREY)
@@ -254,7 +226,7 @@ def _draw_compute(
 
 
 def _draw_transfers(
-    figure: Figure, found: Iteration, transfers: Sequence[Transfer], lanes: float, scale: TimeScale
+    figure: style.Figure, found: Iteration, transfers: Sequence[Transfer], lanes: float, scale: style.TimeScale
 ) -> None:
     """Draw each gradient's way in a lane of its own, split where the backward pass ends."""
     computed_s = found.forward_s + found.backward_s
@@ -263,26 +235,27 @@ def _draw_transfers(
     for number, transfer in enumerate(transfers):
         row = -(number + 0.5) * each
         said = (
-            f"{escape_text(transfer.label)}, {transfer.gradient_bytes / 1e6:.3g} MB<br>ready after "
+            f"{style.escape_text(transfer.label)}, {transfer.gradient_bytes / 1e6:.3g} MB<br>ready after "
             f"{format_short(transfer.start_s)}, exchanged after {format_short(transfer.end_s)}"
         )
         if transfer.start_s < computed_s:
             end_s = min(transfer.end_s, computed_s)
-            during.append(Block(transfer.start_s, end_s, row, _LANE_FILLED * each, said))
+            during.append(style.Block(transfer.start_s, end_s, row, _LANE_FILLED * each, said))
         if transfer.end_s > computed_s:
             start_s = max(transfer.start_s, computed_s)
-            after.append(Block(start_s, transfer.end_s, row, _LANE_FILLED * each, said))
+            after.append(style.Block(start_s, transfer.end_s, row, _LANE_FILLED * each, said))
     _add_bars(figure, "exchanged meanwhile", style.GREEN, during, scale)
     _add_bars(figure, "exchanged after the backward pass", style.VERMILLION, after, scale, border=style.VERMILLION)
 
 
 def _add_bars(
-    figure: Figure, name: str, color: str, bars: Sequence[Block], scale: TimeScale, *, border: str | None = None
+    figure: style.Figure,
+    name: str,
+    color: str,
+    bars: Sequence[style.Block],
+    scale: style.TimeScale,
+    *,
+    border: str | None = None,
 ) -> None:
     marker = {"color": color, "line": {"color": border or color, "width": 1 if border else 0}}
-    add_blocks(
-        figure,
-        name,
-        [bar._replace(start=bar.start / scale.seconds, end=bar.end / scale.seconds) for bar in bars],
-        marker,
-    )
+    style.add_blocks(figure, name, bars, marker, scale.seconds)

@@ -7,7 +7,7 @@ from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.reporting.pages import Card, Definitions, Section
 from optplan.reporting.phrases import format_amount, format_cost
 from optplan.reporting.presentation import Presenter
-from optplan.reporting.sections import tell_background, tell_relaxations
+from optplan.reporting.sections import tell_relaxations
 from optplan.reporting.srift.words import format_count, format_relaxation, write_relaxation
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.reporting.throughputs.words import require_choice, require_job, say_answer, say_how_good
@@ -73,7 +73,6 @@ PRESENTER = Presenter(
     cards=_list_cards,
     relaxed=lambda job, result: tell_relaxations(result, write_relaxation, say_answer(job, result)),
     plan=lambda job, result, _: [Section("plan", "The choice", [_list_choice(job, result)])],
-    background=lambda job, result, beside: tell_background(
-        job, result, beside, [Definitions(_list_facts(job)), _list_speeds(job)], _CHECK
-    ),
+    question=lambda job: [Definitions(_list_facts(job)), _list_speeds(job)],
+    check=lambda _: _CHECK,
 )

@@ -10,44 +10,28 @@ from optplan.lab.scaling import (
     ScalingStudy,
     average_efficiency,
 )
+from optplan.reporting import style
 from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
-from optplan.reporting.style import (
-    Figure,
-    add_points,
-    color_types,
-    escape_text,
-    finish,
-    new_figure,
-    scale_by_doubling,
-    shorten_name,
-)
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numeric, tabulate
 
-_COLUMNS = (
-    Column("VM"),
-    *numbers("VMs", "GPUs", "on a GPU", "iteration", "exchange adds", "samples/s", "samples/$", "of the best"),
-)
+_COLUMNS: Columns[ScalingPoint] = {
+    Column("VM"): lambda point: point.type,
+    numeric("VMs"): lambda point: f"{point.vms:,}",
+    numeric("GPUs"): lambda point: f"{point.world:,}",
+    numeric("on a GPU"): lambda point: f"{point.batch_per_rank:,}",
+    numeric("iteration"): lambda point: format_short(point.iteration_s),
+    numeric("exchange adds"): lambda point: format_short(max(0.0, point.exchange_s - point.backward_s)),
+    numeric("samples/s"): lambda point: format_count(point.samples_per_s),
+    numeric("samples/$"): lambda point: format_count(point.samples_per_usd),
+    numeric("of the best"): lambda point: format_share(point.relative_efficiency),
+}
 
 
 def list_points(study: ScalingStudy) -> Table:
     """List the points of a study."""
-    rows = [
-        (
-            point.type,
-            f"{point.vms:,}",
-            f"{point.world:,}",
-            f"{point.batch_per_rank:,}",
-            format_short(point.iteration_s),
-            format_short(max(0.0, point.exchange_s - point.backward_s)),
-            format_count(point.samples_per_s),
-            format_count(point.samples_per_usd),
-            format_share(point.relative_efficiency),
-        )
-        for point in study.points
-    ]
-    return Table("Fleets of one type", _COLUMNS, rows, num_keys=2)
+    return tabulate("Fleets of one type", _COLUMNS, study.points, num_keys=2)
 
 
 def say_study(study: ScalingStudy) -> str:
@@ -65,12 +49,12 @@ def say_left_out(study: ScalingStudy) -> list[str]:
     return [f"{', '.join(f'{size:,}' for size in own)} {name}: {reason}" for (name, reason), own in sizes.items()]
 
 
-def draw_efficiency(studies: Sequence[ScalingStudy]) -> Figure:
+def draw_efficiency(studies: Sequence[ScalingStudy]) -> style.Figure:
     """Draw cost-efficiency over the number of VMs, averaged over jobs, as figure 2 does."""
     found = average_efficiency(studies)
     names = list(dict.fromkeys(one.type for one in found))
     figure = _new_chart(sorted({one.vms for one in found}))
-    colors = color_types(names)
+    colors = style.color_types(names)
     for name in names:
         own = sorted((one for one in found if one.type == name), key=lambda one: one.vms)
         said = (f"{one.vms} {name}: {format_share(one.relative_efficiency)} of the best" for one in own)
@@ -81,29 +65,29 @@ def draw_efficiency(studies: Sequence[ScalingStudy]) -> Figure:
     return figure
 
 
-def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint], float]) -> Figure:
+def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint], float]) -> style.Figure:
     """Draw one figure of a study over the number of VMs, as figure 3 does, on scales of factors."""
     figure = _new_chart(sorted({point.vms for point in study.points}))
-    colors = color_types(study.types)
+    colors = style.color_types(study.types)
     for name in study.types:
         own = study.points_of(name)
         _add_line(figure, name, colors[name], [(point.vms, measure(point)) for point in own], map(_describe, own))
     every = [measure(point) for point in study.points]
-    figure.update_yaxes(title_text=what, **scale_by_doubling(min(every), max(every), is_whole=False))
+    figure.update_yaxes(title_text=what, **style.scale_by_doubling(min(every), max(every), is_whole=False))
     return figure
 
 
-def list_charts(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
+def list_charts(studies: Sequence[ScalingStudy]) -> list[tuple[str, style.Figure]]:
     """Draw all studies, each with what it shows: of weak scaling one chart of all jobs, of strong two of each."""
     return [*_draw_weak(studies), *(chart for study in studies for chart in _draw_strong(study))]
 
 
-def _draw_weak(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
+def _draw_weak(studies: Sequence[ScalingStudy]) -> list[tuple[str, style.Figure]]:
     weak = [study for study in studies if study.mode is ScalingMode.WEAK and study.points]
     return [("Cost-efficiency of weak scaling by number of VMs.", draw_efficiency(weak))] if weak else []
 
 
-def _draw_strong(study: ScalingStudy) -> list[tuple[str, Figure]]:
+def _draw_strong(study: ScalingStudy) -> list[tuple[str, style.Figure]]:
     if study.mode is not ScalingMode.STRONG or not study.points:
         return []
     return [
@@ -148,16 +132,18 @@ def _tell_study(study: ScalingStudy, place: str) -> Section:
     return Section(place, f"{study.network}, {study.mode.value} scaling", blocks)
 
 
-def _new_chart(sizes: Sequence[int]) -> Figure:
+def _new_chart(sizes: Sequence[int]) -> style.Figure:
     ticks = {"tickmode": "array", "tickvals": list(sizes), "ticktext": [f"{size:,}" for size in sizes]}
-    return finish(new_figure(height=340, top=36), {"title_text": "VMs", "type": "log"} | ticks, {})
+    return style.finish(style.new_figure(height=340, top=36), {"title_text": "VMs", "type": "log"} | ticks, {})
 
 
-def _add_line(figure: Figure, name: str, color: str, places: Sequence[tuple[int, float]], hover: Iterable[str]) -> None:
-    words = (escape_text(text).replace("\n", "<br>") for text in hover)
+def _add_line(
+    figure: style.Figure, name: str, color: str, places: Sequence[tuple[int, float]], hover: Iterable[str]
+) -> None:
+    words = (style.escape_text(text).replace("\n", "<br>") for text in hover)
     points = [(vms, value, said) for (vms, value), said in zip(places, words, strict=True)]
     look = {"line": {"color": color, "width": 2}, "marker": {"size": 7, "color": color}}
-    add_points(figure, shorten_name(name), points, mode="lines+markers", **look)
+    style.add_points(figure, style.shorten_name(name), points, mode="lines+markers", **look)
 
 
 def _describe(point: ScalingPoint) -> str:

@@ -1,7 +1,8 @@
-"""What tables and charts of scaling studies show is what was computed."""
+"""What pictures and pages of scaling studies show is what was computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,7 @@ import pytest
 
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.lab.scaling import ScalingMode, study_scaling
-from optplan.lab.scaling_views import (
-    build_scaling_page,
-    draw_efficiency,
-    list_charts,
-    list_points,
-    say_left_out,
-)
+from optplan.lab.scaling_page import build_scaling_page, draw_efficiency, list_charts, list_points, say_left_out
 from optplan.reporting.pages import build_page
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
@@ -26,15 +21,18 @@ if TYPE_CHECKING:
     from tests.plugins.pages import Visitor
 
 
-@pytest.fixture
-def job(two_layers: SriftInstance) -> SriftInstance:
-    """Return the small job that is worked out by hand."""
-    return two_layers
-
-
 def traces(figure: Figure) -> dict[str, Any]:
     """Return a figure's traces by their names."""
     return {trace.name: trace for trace in figure.data}
+
+
+@pytest.fixture
+def job(make_srift: Callable[..., SriftInstance]) -> SriftInstance:
+    """Return a job on VMs of two types, under a name that would run if it were not escaped."""
+    big = {"gpu": "fast", "gpus": 2, "price_usd_per_hour": 7.2, "available": 1}
+    small = {"price_usd_per_hour": 0.8, "available": 8, "spot": True}
+    made = make_srift(name="<img src=x onerror=alert(1)>", types={"big": big, "small": small})
+    return made.replace(job=made.job.replace(network="two-layers"))
 
 
 def test_studies_are_drawn_as_in_the_paper(job: SriftInstance) -> None:
