@@ -15,6 +15,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +23,11 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import count_checkpoints
-from optplan.lab.spot.traces import SpotTrace
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from optplan.lab.spot.traces import SpotTrace
 
 
 @dataclass(frozen=True)
