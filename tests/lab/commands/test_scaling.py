@@ -81,6 +81,7 @@ def test_charts_and_pages_are_written(run: Runner, tmp_path: Path) -> None:
         ([*ASK, "--scaling", "strong", "--sizes", "1", "--plot", "no.html"], "--plot: there is nothing to draw"),
         ([*ASK, "--budget", "3usd"], "--budget: has no meaning with --limit vms; leave it out"),
         (["frontier", JOB, "--sizes", "1"], "--sizes: goes with --limit vms or gpus; leave it out"),
+        (["frontier", JOB, "--nodes", "3"], "--nodes: goes with --by gpus; leave it out"),
         (["frontier", JOB, "--limit", "width"], "width"),
     ],
 )
