@@ -21,7 +21,7 @@ KERNELS = (
     "optplan/solvers/paths/runs",
     "optplan/solvers/paths/simplex",
     "optplan/judging/loops",
-    "optplan/formulations/boa/exact/capacity_loops",
+    "optplan/lab/audits/price_loops",
     "optplan/formulations/boa/judge/loops",
     "optplan/formulations/srift/laws/exchange",
 )

@@ -22,10 +22,6 @@ from optplan.contracts import (
 from optplan.contracts.configurations import (
     Configuration as Configuration,
 )
-from optplan.contracts.audits import (
-    Audit as Audit,
-    CapacityBound as CapacityBound,
-)
 from optplan.errors import (
     OptplanError as OptplanError,
 )
@@ -131,12 +127,6 @@ from optplan.reporting.pages import (
 )
 from optplan.reporting.reports import (
     write_report as write_report,
-)
-from optplan.solving.auditing import (
-    audit as audit,
-)
-from optplan.solving.auditing import (
-    bound_by_capacity as bound_by_capacity,
 )
 from optplan.solving import (
     analyse_sensitivity as analyse_sensitivity,

@@ -2,8 +2,8 @@
 
 The core solves, proves, plans and reports without them and imports none. A wing's ``__init__.py`` names what it brings,
 as ``module:attribute``, loaded when it is used: in ``COMMANDS`` by the words after ``optplan``, in ``LISTS`` by what
-``optplan list`` calls it; ``FOLDERS`` makes pages of the folders that its commands write, ``REPORTS`` serves
-the report of a result.
+``optplan list`` calls it, in ``RECORDS`` by what kind of file it writes; ``FOLDERS`` makes pages of the folders that
+its commands write, ``REPORTS`` serves the report of a result.
 """
 
 from __future__ import annotations
@@ -45,3 +45,8 @@ def served_reports() -> str | None:
 def lists() -> dict[str, str]:
     """Return where the functions are that list what wings know, by the name of the list."""
     return {name: home for wing in wings() for name, home in wing.LISTS.items()}
+
+
+def records() -> dict[str, str]:
+    """Return where the records are that wings write to files, by the names of these kinds of file."""
+    return {name: home for wing in wings() for name, home in getattr(wing, "RECORDS", {}).items()}

@@ -124,6 +124,7 @@ SLOW = (
     "instances/job_logs/test_known_truth.py",
     "instances/test_files.py",
     "instances/test_library.py",
+    "lab/audits",
     "lab/benchmarks",
     "lab/cluster/pollux/test_dividing.py",
     "lab/cluster/test_bounds.py",

@@ -83,6 +83,10 @@ def test_commands_of_wings_are_not_there(core: dict[str, str], tmp_path: Path) -
     scaled = call(core, "optplan.cli", "frontier", "srift-case3", "--limit", "vms", cwd=tmp_path)
     assert scaled.returncode == 2
     assert "--limit vms: studies sizes of fleets, which this copy of optplan cannot (optplan.lab)" in scaled.stderr
+    (tmp_path / "audit.json").write_text('{"assumptions": []}', encoding="utf-8")
+    checked = call(core, "optplan.cli", "verify", "boa-two-classes", "audit.json", cwd=tmp_path)
+    assert checked.returncode == 2
+    assert "RESULT: this copy of optplan has nothing that reads audits (optplan.lab); add it" in checked.stderr
 
 
 @pytest.mark.slow

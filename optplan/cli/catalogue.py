@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.contracts.registry import SolverEntry
 
-RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", "audit")
+RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.records())
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
 #: What a table shows of the records; ``--json`` has all.
@@ -148,7 +148,7 @@ def schema(
 ) -> int:
     """Print the JSON Schema of a kind of file."""
     from optplan.contracts import Explanation
-    from optplan.contracts.audits import Audit
+    from optplan.contracts.parts import load
     from optplan.formulations import formulation_named
 
     if record == "plan" and formulation is None:
@@ -163,7 +163,7 @@ def schema(
         "plan": lambda: declared.plan_type,
         "explanation": lambda: Explanation,
         "sensitivity": lambda: declared.sensitivity_type,
-        "audit": lambda: Audit,
+        **{name: partial(load, home) for name, home in wings.records().items()},
     }
     print_json(types[record]().model_json_schema())
     return 0

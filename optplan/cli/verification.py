@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from optplan import wings
 from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import command
 from optplan.cli.console import print_answer, print_json
@@ -12,6 +13,10 @@ from optplan.cli.failures import EXIT_ON_TRUST
 from optplan.cli.options import FILE, GAP, INSTANCE, TIME, argument, option
 from optplan.errors import UsageError, VerificationError
 from optplan.progress import VERIFY_LIMIT_S
+
+if TYPE_CHECKING:
+    from optplan.contracts import Result, Solution
+    from optplan.contracts.judgement import Judged
 
 
 @command(
@@ -48,10 +53,11 @@ def verify(
     a shadow price is an engine's word, say, or the time was too short. With --trust that ends with 0. Of an audit the
     bounds are derived again from their prices; what jobs there were, and what they had, is on trust without --jobs.
     """
-    from optplan.contracts.audits import Audit
+    from optplan.contracts.judgement import Judged
+    from optplan.contracts.parts import load
     from optplan.instances.files import LARGEST_RESULT
     from optplan.instances.job_traces import read_trace
-    from optplan.instances.parsing import is_audit, parse_audit, parse_result
+    from optplan.instances.parsing import is_audit, parse_judged, parse_result
     from optplan.instances.plain_data import read_data
     from optplan.reporting.boa.breakdown import require_boa
     from optplan.reporting.verification_tables import say_audit_verdict, say_verdict, verification_table
@@ -62,7 +68,13 @@ def verify(
     if jobs is not None and not is_audit(data):
         raise UsageError("--jobs: only audits are of jobs; leave it out")
     trace = None if jobs is None else read_trace(jobs, require_boa(instance))
-    given = (parse_audit if is_audit(data) else parse_result)(data, path=result_path.name)
+    given: Result[Solution] | Judged
+    if is_audit(data):
+        if "audit" not in wings.records():
+            raise UsageError("RESULT: this copy of optplan has nothing that reads audits (optplan.lab); add it")
+        given = parse_judged(load(wings.records()["audit"]), data, "an audit", path=result_path.name)
+    else:
+        given = parse_result(data, path=result_path.name)
     verification = verify_capped(instance, given, jobs=trace, gap=gap, as_given=as_given, time_limit_s=time_limit)
     if as_json:
         stated: dict[str, object] = {
@@ -77,7 +89,7 @@ def verify(
     else:
         said = (
             say_audit_verdict(instance, verification)
-            if isinstance(given, Audit)
+            if isinstance(given, Judged)
             else say_verdict(instance, given, verification, gap)
         )
         print_answer(said, "", verification_table(verification))

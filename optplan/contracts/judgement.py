@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -157,6 +157,13 @@ class Verification(Shown, FrozenModel):
             where = f"{check.family} {check.index}".strip()
             sides = f"left {check.left!r}, right {check.right!r}, tolerance {check.tolerance:.3g}"
             raise VerificationError(f"{where}: {check.message} ({sides})", given=given)
+
+
+class Judged(FrozenModel):
+    """A record of a wing that ``verify`` has judged there."""
+
+    #: By what, of instance, record, jobs (or None) and the limit in seconds, as ``module:function``.
+    JUDGED_BY: ClassVar[str]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -19,8 +19,16 @@ from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
-    from optplan.contracts.explanation import Sensitivity
+    from optplan.contracts.answer import SolveRequest
+    from optplan.contracts.explanation import Sensitivity, SensitivityRequest
+    from optplan.contracts.frontier import ParetoFrontier
+    from optplan.contracts.judgement import Evaluation, PathCosts
     from optplan.contracts.plan import Plan
+    from optplan.contracts.proofs import TreeCertificate
+    from optplan.contracts.ranges import AnswerRange
+    from optplan.contracts.standing import Continuation, Solver, Standing
+    from optplan.progress import Stopwatch
+    from optplan.schema import FloatArray
 
 #: What our own exact solvers prove by.
 PROVEN = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED})
@@ -48,7 +56,7 @@ class SolverEntry:
     max_cells: int | None = None  #: Largest instance, in the formulation's count of choices.
     features: frozenset[str] = frozenset()  #: Beyond the plainest instances, as the formulation calls it.
     prices: bool = False  #: Whether each bound by multipliers has shadow prices of all limits.
-    #: ``module:function``, a ``Supports``: which instances it takes of those that fit all of the above.
+    #: ``module:function`` of an instance that fits all of the above: why it is not taken; empty when it is.
     supports: str = ""
 
     def load(self) -> parts.Solve:
@@ -74,7 +82,7 @@ class SolverEntry:
             way = f'; run: pip install "optplan[{self.extra}]"' if self.extra else ""
             return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed{way}"
         if self.supports:
-            return cast(parts.Supports, load(self.supports))(instance) or None
+            return str(load(self.supports)(instance)) or None
         return None
 
 
@@ -95,33 +103,61 @@ class Formulation:
     instance_type: Part[type[Instance]] = Part()
     solution_type: Part[type[Solution]] = Part()
     plan_type: Part[type[Plan]] = Part()
-    evaluate: Part[parts.Evaluate] = Part()  #: The independent judge.
-    describe: Part[parts.Describe] = Part()  #: What solvers are matched against.
+    #: The independent judge: objective, consumption and every constraint, from instance and decisions alone.
+    evaluate: Part[Callable[[Any, Any], Evaluation]] = Part()
+    describe: Part[Callable[[Any], parts.Description]] = Part()  #: What solvers are matched against.
     build_plan: Part[parts.BuildPlan] = Part()  #: From a result to a plan.
-    continue_plan: Part[parts.ContinuePlan] = Part(
+    #: From a run that has not gone as planned to a plan for the rest, by an instance that says what was measured;
+    #: UnsupportedError when the rest is none.
+    continue_plan: Part[Callable[[Any, Any, Standing, Solver], Continuation]] = Part(
         "way to plan the rest of a run anew"
-    )  #: The rest of a run planned anew.
-    retime: Part[parts.Retime] = Part("way to time a plan anew")  #: A plan under other times and prices.
-    calibrate: Part[parts.Calibrate] = Part("way to write back what a run measured")  #: What was measured written back.
-    proofs: Part[parts.ListProofs] = Part()  #: What proves anything of an instance; all else is refused.
+    )
+    #: The same decisions, elsewhere: a plan with what its segments take under another instance's times and prices.
+    retime: Part[Callable[[Any, Any], Plan]] = Part("way to time a plan anew")
+    #: The plan's instance with what was measured, and a line for each change; UsageError without anything measured.
+    calibrate: Part[Callable[[Any, Any, Standing], tuple[Instance, tuple[str, ...]]]] = Part(
+        "way to write back what a run measured"
+    )
+    #: The kinds of certificate that prove anything about an instance, by its problem, policy and objective; the judge
+    #: refuses all others.
+    proofs: Part[Callable[[Any], frozenset[BoundProof]]] = Part()
     forecast_demand: Part[parts.ForecastDemand] = Part("forecast of demand")  #: How much is in use at once, by solvers.
-    judge_demand: Part[parts.JudgeDemand] = Part("forecast of demand")  #: The judge's, of the same; both or neither.
+    #: The judge's, of the same, by names, from the decisions alone; what there is not is left out. Both or neither.
+    judge_demand: Part[Callable[[Any, Any, list[str]], dict[str, float]]] = Part("forecast of demand")
     find_range: Part[parts.FindRange] = Part("range of an answer")  #: Within the errors of speedups.
-    judge_truth: Part[parts.JudgeTruth] = Part("range of an answer")  #: The judge's, of one truth; all three or none.
-    derive_range: Part[parts.DeriveRange] = Part("range of an answer")  #: What follows from its truths.
-    share_evidence: Part[parts.ShareEvidence] = Part("evidence of speedups")  #: Where speedups come from.
-    check_tree: Part[parts.CheckTree] = Part()  #: With this and the next four the judge derives certificates again.
-    dual_bound: Part[parts.DualBound] = Part()
-    path_costs: Part[parts.ListPathCosts] = Part()
-    least_within: Part[parts.LeastWithin] = Part()
-    least_consumption: Part[parts.LeastConsumption] = Part()
+    #: The judge's instance of one truth, by its shifts; None where decisions are not what runs. ValueError where these
+    #: are no shifts of its bands. All three, or none.
+    judge_truth: Part[Callable[[Any, Mapping[str, Mapping[str, float]]], Any]] = Part("range of an answer")
+    #: What a range has to be by its truths, and by the plans and multipliers that they carry.
+    derive_range: Part[Callable[[Any, Any, AnswerRange], AnswerRange]] = Part("range of an answer")
+    #: Shares of a solution's GPUs (without one: of the load) by where the speedups behind them come from: by the values
+    #: of :class:`optplan.speedup.Evidence` and ``NOT_SAID``, adding up to one.
+    share_evidence: Part[Callable[[Any, Any], dict[str, float]]] = Part("evidence of speedups")
+    #: The judge of :class:`~optplan.contracts.TreeCertificate`: raises RefutedError unless one proves its claim; every
+    #: long loop looks at the stopwatch. With this and the next four the judge derives certificates again.
+    check_tree: Part[Callable[[Any, TreeCertificate, Stopwatch], None]] = Part()
+    #: Re-derives a Lagrangian bound, apart from solvers: the dual function at multipliers of all limits.
+    dual_bound: Part[Callable[[Any, dict[str, float], Stopwatch], float]] = Part()
+    #: What enumerated certificates are checked against, where plans are sums of paths: what steps of graphs cost.
+    path_costs: Part[Callable[[Any], list[PathCosts]]] = Part()
+    #: The same elsewhere: the least objective of the plans that keep the limits, at multipliers by limit, within an
+    #: allowance of the dual bound.
+    least_within: Part[Callable[[Any, dict[str, float], float, Stopwatch], float]] = Part()
+    #: What proves that limits cannot be kept: by part the least consumption, weighted (L,), of any plan.
+    least_consumption: Part[Callable[[Any, FloatArray, Stopwatch], dict[str, float]]] = Part()
     build_frontier: Part[parts.BuildFrontier] = Part("frontier of mixed plans")  #: Limit against objective.
-    build_pareto: Part[parts.BuildPareto] = Part("frontier of plans")  #: Where plans cannot be mixed.
+    #: Where plans cannot be mixed: every plan that no other beats in both the limit and the objective.
+    build_pareto: Part[Callable[[Any, SolveRequest], ParetoFrontier]] = Part("frontier of plans")
     explain: Part[parts.Explain] = Part("explanations")  #: Why a solution is what it is.
-    state_model: Part[parts.StateModel] = Part("declarative model")  #: What users hold, in Pyomo.
-    state_convex_model: Part[parts.StateModel] = Part("model of its own in CVXPY")
-    draw_graph: Part[parts.DrawGraph] = Part("layered graph; those of boa and rubberband have one")
-    analyse_sensitivity: Part[parts.AnalyseSensitivity] = Part("analysis of wrong estimates")  #: Under wrong estimates.
+    #: What users hold: the declarative model, an ``optplan.solvers.programs.statement.Statement``, in Pyomo.
+    state_model: Part[Callable[[Any], Any]] = Part("declarative model")
+    state_convex_model: Part[Callable[[Any], Any]] = Part("model of its own in CVXPY")
+    #: The layered graph of an instance, as a directed graph of networkx.
+    draw_graph: Part[Callable[[Any], Any]] = Part("layered graph; those of boa and rubberband have one")
+    #: What becomes of a solution under sampled errors, which ``estimate_errors`` makes.
+    analyse_sensitivity: Part[Callable[[Any, Any, Any, SensitivityRequest], Sensitivity]] = Part(
+        "analysis of wrong estimates"
+    )
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
     #: What ``optplan bench NAME`` measures, without a suite.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from optplan.contracts import Instance, Result, Solution
-from optplan.contracts.audits import Audit
+from optplan.contracts.judgement import Judged
 from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, name_field, name_kind, nearest_name_hint
 from optplan.formulations import formulations
@@ -14,6 +14,8 @@ from optplan.schema import FrozenModel
 
 if TYPE_CHECKING:
     from optplan.contracts import Plan
+
+JudgedT = TypeVar("JudgedT", bound=Judged)
 
 #: Characters of a certificate's content, written as JSON; solvers go without one that would be larger.
 LARGEST_CERTIFICATE = 1 << 20
@@ -48,11 +50,11 @@ def parse_result(data: object, *, path: str = "") -> Result[Solution]:
     return result
 
 
-def parse_audit(data: object, *, path: str = "") -> Audit:
-    """Build an audit from plain data; parameters and errors as of :func:`parse_instance`."""
-    fields, _ = _take_apart(data, path, "an audit")
-    audit: Audit = _parse_versioned(Audit, fields, path)
-    return audit
+def parse_judged(kind: type[JudgedT], data: object, what: str, *, path: str = "") -> JudgedT:
+    """Build a record of a wing from plain data; ``what`` messages call it."""
+    fields, _ = _take_apart(data, path, what)
+    record: JudgedT = _parse_versioned(kind, fields, path)
+    return record
 
 
 def parse_plan(data: object, *, path: str = "") -> Plan:

@@ -16,3 +16,4 @@ COMMANDS = {
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}
+RECORDS = {"audit": "optplan.lab.audits.records:Audit"}

@@ -1,5 +1,17 @@
 """The public names of the lab, each written once, as those of ``optplan`` are."""
 
+from optplan.lab.audits.auditing import (
+    audit as audit,
+)
+from optplan.lab.audits.auditing import (
+    bound_by_capacity as bound_by_capacity,
+)
+from optplan.lab.audits.records import (
+    Audit as Audit,
+)
+from optplan.lab.audits.records import (
+    CapacityBound as CapacityBound,
+)
 from optplan.lab.billing import (
     compare_commitments as compare_commitments,
 )
@@ -30,4 +42,5 @@ from optplan.lab.traces.sia_boa import (
 
 COMMANDS: dict[str, str]
 LISTS: dict[str, str]
+RECORDS: dict[str, str]
 __all__: list[str]

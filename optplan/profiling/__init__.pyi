@@ -39,6 +39,12 @@ from optplan.profiling.bandwidth_tabulation import (
 from optplan.profiling.bandwidth_training import (
     learn_bandwidth as learn_bandwidth,
 )
+from optplan.profiling.critical_batch import (
+    CriticalBatch as CriticalBatch,
+)
+from optplan.profiling.critical_batch import (
+    fit_critical_batch as fit_critical_batch,
+)
 from optplan.profiling.learned_bandwidth import (
     BandwidthPredictor as BandwidthPredictor,
 )

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from optplan.speedup.critical_batch import CriticalBatch, fit_critical_batch
 from optplan.speedup.curves import NOT_SAID, UNTRIED, AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup
 from optplan.speedup.fitting import Fit, fit_amdahl, fit_best, fit_power, fit_table
 from optplan.speedup.goodput import GoodputSpeedup
@@ -22,7 +21,6 @@ __all__ = [
     "NOT_SAID",
     "UNTRIED",
     "AmdahlSpeedup",
-    "CriticalBatch",
     "Evidence",
     "Fit",
     "GoodputSpeedup",
@@ -33,7 +31,6 @@ __all__ = [
     "describe_hull_changes",
     "fit_amdahl",
     "fit_best",
-    "fit_critical_batch",
     "fit_power",
     "fit_table",
     "lower_left_hull",

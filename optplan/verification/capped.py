@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.contracts import Check, Instance, Result, Solution, Verification
-from optplan.contracts.audits import Audit
+from optplan.contracts.judgement import Judged
 from optplan.errors import InternalError, OptplanError
 from optplan.progress import end_with_parent
 from optplan.verification.judge import Judging, verify
@@ -36,7 +36,7 @@ PATIENCE_S, MOST_BYTES = 10.0, 1 << 30
 
 def verify_capped(  # noqa: PLR0913 - what is judged, and within which caps
     instance: Instance,
-    result: Result[Solution] | Audit,
+    result: Result[Solution] | Judged,
     *,
     jobs: JobTrace | None = None,
     gap: float,
@@ -49,7 +49,7 @@ def verify_capped(  # noqa: PLR0913 - what is judged, and within which caps
     """Do as :func:`~optplan.verification.verify` does, and end at hard caps: what is checked by then holds."""
     # A result of ``large`` characters as JSON is judged in a process that ends ``patience_s`` seconds of processor time
     # beyond the limit; the judge may take ``most_bytes`` beyond what there is at its beginning.
-    if isinstance(result, Audit):
+    if isinstance(result, Judged):
         with _capped_memory(most_bytes):
             return verify(instance, result, jobs=jobs, time_limit_s=time_limit_s)
     terms: dict[str, Any] = {"gap": gap, "as_given": as_given, "time_limit_s": time_limit_s}

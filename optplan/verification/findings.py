@@ -21,7 +21,7 @@ from optplan.contracts import (
 )
 from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, RefutedError, UnlistedError
 from optplan.contracts.registry import Formulation
-from optplan.errors import shorten
+from optplan.errors import UsageError, shorten
 from optplan.progress import OutOfTime, Stopwatch
 
 #: Relative tolerance of every comparison of the judge; scales are stated where they are used.
@@ -183,3 +183,11 @@ class Findings(Checks):
         """Check that a bound does not claim more than is known: no higher where less is better, else no lower."""
         ends = (claimed, known) if self.minimises else (known, claimed)
         self.at_most(family, index, *ends, tolerance, message)
+
+
+def require_made_for(instance: Instance, made: Any, what: str) -> None:  # noqa: ANN401 - whatever has a hash
+    """Raise a UsageError unless something was made for an instance."""
+    if made.instance_hash != instance.content_hash():
+        known, own = made.instance_hash[:12], instance.content_hash()[:12]
+        message = f"the {what} was made for {made.instance_name!r} with hash {known}, this one has {own}"
+        raise UsageError(f"{message}; give the instance it was made for")

@@ -13,8 +13,7 @@ from optplan.contracts.time_and_money import BUDGET
 from optplan.formulations import formulation_of
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.units import Amount, BudgetUnit
-from optplan.verification.audits import require_made_for
-from optplan.verification.findings import TOLERANCE, Checks
+from optplan.verification.findings import TOLERANCE, Checks, require_made_for
 
 #: How far the chord may lie above what certificates prove where a frontier is said to be exact between its points.
 _ON_CHORD = 1e-6

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import BoundProof, Evaluation, Frontier, Instance, Result, Solution, Status, Verification
-from optplan.contracts.audits import Audit, CapacityBound
 from optplan.contracts.faces import remember
+from optplan.contracts.judgement import Judged
+from optplan.contracts.parts import load
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
 from optplan.errors import UnsupportedError, UsageError
@@ -18,7 +19,6 @@ from optplan.formulations import formulation_of
 from optplan.instances.changes import restore_changes
 from optplan.progress import VERIFY_LIMIT_S, Stopwatch
 from optplan.speedup import UNTRIED
-from optplan.verification.audits import verify_audit
 from optplan.verification.bounds import BoundJudge
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
@@ -56,7 +56,7 @@ def evaluate(instance: Instance, solution: Solution) -> Evaluation:
 
 def verify(
     instance: Instance,
-    result: Result[Solution] | Frontier | Audit | CapacityBound,
+    result: Result[Solution] | Frontier | Judged,
     *,
     jobs: JobTrace | None = None,
     gap: float = OPTIMAL_GAP,
@@ -93,8 +93,9 @@ def verify(
     """
     if isinstance(result, Frontier):
         return verify_frontier(instance, result, time_limit_s=time_limit_s)
-    if isinstance(result, Audit | CapacityBound):
-        return verify_audit(instance, result, jobs, time_limit_s=time_limit_s)
+    if isinstance(result, Judged):
+        judged: Verification = load(result.JUDGED_BY)(instance, result, jobs, time_limit_s=time_limit_s)
+        return judged
     judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
     judging.check_decisions()
     judging.check_claims()

@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 #: Modules that draw, and where a browser's picture of each is compared with its data.
 READ_BACK = {
     "execution/cli/run_page.py": "execution/commands/test_run_pages.py::test_a_browser_draws_the_search",
-    "lab/audit_page.py": "lab/commands/test_auditing.py::test_one_command_audits_a_log_and_another_checks_it",
+    "lab/audits/page.py": "lab/commands/test_auditing.py::test_one_command_audits_a_log_and_another_checks_it",
     "lab/pages.py": "lab/starts/test_pages.py::test_a_browser_draws_what_waiting_saves",
     "lab/scaling_page.py": "lab/test_scaling_page.py::test_a_browser_draws_the_studies",
     "lab/sizing_page.py": "lab/test_sizing.py::test_the_page_draws_the_sizes",

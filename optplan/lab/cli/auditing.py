@@ -59,8 +59,8 @@ def audit(
     drawn at the rates of an instance (--jobs or --span). There is a bound for policies that pause jobs as the instance
     says, and one for all; the fewest GPU-hours for the same mean; and, by class, what would close the gap.
     """
-    from optplan.lab.audit_page import bound_table, build_audit_page, gap_table, say_audit, say_remedies
-    from optplan.solving.auditing import audit as find
+    from optplan.lab.audits.auditing import audit as find
+    from optplan.lab.audits.page import bound_table, build_audit_page, gap_table, say_audit, say_remedies
 
     with Progress("reading the jobs"):
         instance, trace = source.read(changes)

@@ -63,10 +63,10 @@ def size_cluster(
     least P95 take different budgets as a rule, so both are shown; beside them what no scheduler can beat, and what the
     log's own cluster did. The knee is the size at which GPUs times mean completion time are least.
     """
+    from optplan.lab.audits.auditing import bound_by_capacity
     from optplan.lab.sizing import size
     from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_sizing
     from optplan.reporting.sections import share_load, warn_of_untried
-    from optplan.solving.auditing import bound_by_capacity
 
     del by
 

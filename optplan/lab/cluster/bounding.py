@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from optplan.contracts.audits import Audit
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.audits.auditing import audit
+from optplan.lab.audits.records import Audit
 from optplan.lab.cluster.jobs import Application, Spread, consolidate
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.profiled_jobs import ProfiledApplication
 from optplan.lab.cluster.world import World
-from optplan.solving.auditing import audit
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
 

@@ -11,6 +11,7 @@ import pytest
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.audits.auditing import audit
 from optplan.lab.cluster.bounding import audit_outcome
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight, TabledApplication, Wish
 from optplan.lab.cluster.outcome import Outcome
@@ -20,7 +21,6 @@ from optplan.lab.cluster.profiled_jobs import make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.traces.sia_workloads import read_workload
 from optplan.solving import build_plan, solve
-from optplan.solving.auditing import audit
 from optplan.speedup import TableSpeedup
 
 #: Sums of a replay are in another order than those of a bound.

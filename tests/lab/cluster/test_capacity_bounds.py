@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.contracts.audits import CapacityBound
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.judge.capacity import derive_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.audits.auditing import bound_by_capacity
+from optplan.lab.audits.judge import derive_bound
+from optplan.lab.audits.records import CapacityBound
+from optplan.lab.audits.verification import list_trace_courses
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, TabledApplication
 from optplan.lab.cluster.policies.in_turn import EqualShare, hold_one_width
 from optplan.lab.cluster.replaying import replay
 from optplan.progress import Stopwatch
-from optplan.solving.auditing import bound_by_capacity
-from optplan.verification.audits import list_trace_courses
 
 if TYPE_CHECKING:
     from tests.lab.conftest import ReadNewtrace

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.contracts.audits import CapacityBound
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.formulations.boa.exact import capacity_loops
-from optplan.formulations.boa.judge.capacity import derive_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.audits import price_loops
+from optplan.lab.audits.auditing import bound_by_capacity
+from optplan.lab.audits.judge import derive_bound
+from optplan.lab.audits.records import CapacityBound
+from optplan.lab.audits.verification import list_trace_courses
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solving.auditing import bound_by_capacity
 from optplan.speedup import TableSpeedup
 from optplan.verification import verify
-from optplan.verification.audits import list_trace_courses
 
 Interpret = Callable[[ModuleType], ModuleType]
 
@@ -245,4 +245,4 @@ def _go(module: ModuleType) -> list[float]:
 
 def test_compiled_and_interpreted_agree_to_the_bit(interpret: Interpret) -> None:
     """Nothing is fused, reordered or rounded differently by the compiler."""
-    assert _go(capacity_loops) == _go(interpret(capacity_loops))
+    assert _go(price_loops) == _go(interpret(price_loops))

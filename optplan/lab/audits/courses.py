@@ -9,7 +9,7 @@ import numpy as np
 
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.relaxing import relax
+from optplan.lab.audits.relaxing import relax
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optplan.formulations.boa.exact.capacity_loops import go_ahead, go_back
-from optplan.formulations.boa.laws.courses import Course
+from optplan.lab.audits.courses import Course
+from optplan.lab.audits.price_loops import go_ahead, go_back
 from optplan.schema import FloatArray
 
 #: Steps in a bucket, cells of a course and evaluations at most, from coarse to fine.

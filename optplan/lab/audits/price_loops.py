@@ -1,6 +1,6 @@
 """The loops behind prices over time: what jobs make at them, and how many GPUs they hold where.
 
-``capacity_loops.pxd`` has the types with which Cython compiles this file; without a compiler it runs as it stands,
+``price_loops.pxd`` has the types with which Cython compiles this file; without a compiler it runs as it stands,
 slower. Time goes in steps, progress in cells. The scheme is upwind and implicit in time (Kushner and Dupuis, *Numerical
 Methods for Stochastic Control Problems in Continuous Time*): who holds GPUs comes to the next cell with a probability.
 """

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optplan.contracts.audits import Audit, AuditBound, CapacityBound, Measured
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.study.auditing import Sizes, build_least_frontier
+from optplan.lab.audits.least import Sizes, build_least_frontier
+from optplan.lab.audits.records import Audit, AuditBound, CapacityBound, Measured
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, capitalise, count_gpus, format_gpus, join_words
 from optplan.reporting.style import BLUE, INK, ORANGE, Figure, finish, new_figure, time_scale

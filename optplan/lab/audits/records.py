@@ -6,6 +6,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
+from optplan.contracts.judgement import Judged
 from optplan.schema import ByName, FrozenModel, NumberRow
 
 #: What is bounded while there is no more than so much of the other.
@@ -56,7 +57,13 @@ class Gap(NamedTuple):
     running_s: float  #: They ran on other widths, or changed them at other times, than on a least path.
 
 
-class CapacityBound(FrozenModel):
+class _ByAudits(Judged):
+    """What the judge of audits takes."""
+
+    JUDGED_BY = "optplan.lab.audits.verification:verify_audit"
+
+
+class CapacityBound(_ByAudits):
     """What no policy on a cluster of so many GPUs can have less of than this mean completion time, by weak duality."""
 
     version: Literal[1] = 1  #: Version of the schema.
@@ -76,7 +83,7 @@ class CapacityBound(FrozenModel):
     marks: tuple[int, ...]
 
 
-class Audit(FrozenModel):
+class Audit(_ByAudits):
     """What jobs took, beside what no policy can beat."""
 
     version: Literal[1] = 1  #: Version of the schema.

@@ -1,4 +1,4 @@
-# The types with which Cython compiles capacity_loops.py. Functions without the interpreter are marked nogil: there, a
+# The types with which Cython compiles price_loops.py. Functions without the interpreter are marked nogil: there, a
 # local without a type is an error and not merely slow.
 cimport cython
 

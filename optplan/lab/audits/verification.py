@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts import Frontier, Instance, Verification
-from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
+from optplan.contracts import Instance, Verification
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.judge.capacity import derive_bound, derive_least, list_favoured, share_out
-from optplan.formulations.boa.laws.courses import Course, list_courses
+from optplan.lab.audits.courses import Course, list_courses
+from optplan.lab.audits.judge import derive_bound, derive_least, list_favoured, share_out
+from optplan.lab.audits.records import Audit, AuditBound, AuditedClass, CapacityBound
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks
+from optplan.verification.findings import TOLERANCE, UNCHECKED, Checks, require_made_for
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace
@@ -28,14 +28,6 @@ def require_trace(instance: BoaInstance, trace: JobTrace) -> None:
     if trace.classes != tuple(instance.classes):
         message = f"the trace {trace.name!r} is not of the instance {instance.name!r}, which has other classes"
         raise UsageError(f"{message} ({', '.join(instance.classes)}); give the trace that was made with it")
-
-
-def require_made_for(instance: Instance, made: Audit | CapacityBound | Frontier, what: str) -> None:
-    """Raise a UsageError unless something was made for an instance."""
-    if made.instance_hash != instance.content_hash():
-        known, own = made.instance_hash[:12], instance.content_hash()[:12]
-        message = f"the {what} was made for {made.instance_name!r} with hash {known}, this one has {own}"
-        raise UsageError(f"{message}; give the instance it was made for")
 
 
 def verify_audit(

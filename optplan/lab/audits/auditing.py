@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.audits import Audit, AuditBound, AuditedClass, CapacityBound
 from optplan.errors import UsageError, show_value
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.relaxing import has_pauses
-from optplan.formulations.boa.exact.capacity_prices import find_horizon_s, find_prices
-from optplan.formulations.boa.judge.capacity import MOST_STEPS, derive_bound
-from optplan.formulations.boa.laws.courses import Course
-from optplan.formulations.boa.study.auditing import (
+from optplan.lab.audits.courses import Course
+from optplan.lab.audits.judge import MOST_STEPS, derive_bound
+from optplan.lab.audits.least import (
     build_least_frontier,
     gather_sizes,
     list_favoured,
 )
+from optplan.lab.audits.prices import find_horizon_s, find_prices
+from optplan.lab.audits.records import Audit, AuditBound, AuditedClass, CapacityBound
+from optplan.lab.audits.relaxing import has_pauses
+from optplan.lab.audits.verification import list_trace_courses, require_trace, verify_audit
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
-from optplan.verification.audits import list_trace_courses, require_trace, verify_audit
 
 if TYPE_CHECKING:
     from optplan.instances.job_traces import JobTrace

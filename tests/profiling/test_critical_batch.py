@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.speedup import GoodputSpeedup, fit_critical_batch
+from optplan.profiling import fit_critical_batch
+from optplan.speedup import GoodputSpeedup
 from optplan.speedup.goodput import ThroughputParameters
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "build_batches_example.py"

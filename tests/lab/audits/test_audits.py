@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import optplan
-from optplan.contracts.audits import Audit
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.instances.job_traces import JobTrace
-from optplan.solving.auditing import audit
+from optplan.lab.audits.auditing import audit
+from optplan.lab.audits.records import Audit
 from optplan.speedup import AmdahlSpeedup, TableSpeedup
 from optplan.verification import verify
 

@@ -13,8 +13,8 @@ import optplan
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
-from optplan.formulations.boa.study.auditing import Sizes, build_least_frontier, gather_sizes
 from optplan.instances.generators import random_boa
+from optplan.lab.audits.least import Sizes, build_least_frontier, gather_sizes
 from optplan.speedup import AmdahlSpeedup, TableSpeedup
 
 #: An hour of one GPU, or 40 minutes of two.

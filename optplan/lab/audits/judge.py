@@ -25,13 +25,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from optplan.contracts.audits import AuditBound, AuditedClass, CapacityBound
 from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.relaxing import relax
 from optplan.formulations.boa.judge.duality import path_costs
-from optplan.formulations.boa.laws.courses import Course
 from optplan.judging.enumeration import least_path
+from optplan.lab.audits.courses import Course
+from optplan.lab.audits.records import AuditBound, AuditedClass, CapacityBound
+from optplan.lab.audits.relaxing import relax
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 

@@ -1,0 +1,1 @@
+"""What any scheduler could have made of the GPU-hours that jobs held, on rented GPUs or on so many: bounds, judged."""
