@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
-import networkx
-import pyomo.environ as pyo
 import pytest
+from later import Later
 
 import optplan
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
@@ -18,6 +16,13 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.instances.library import build_named
 from optplan.solvers.programs import highs, statement
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+    import networkx
+    import pyomo.environ as pyo
+else:
+    cp, networkx, pyo = map(Later, ("cvxpy", "networkx", "pyomo.environ"))
 from optplan.solvers.programs.program import ProgramOutcome
 from optplan.solving import modelling
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbclient
-import nbformat
 import pytest
+from later import Later
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +22,12 @@ from optplan.cli.failures import report
 from optplan.errors import DataError
 from optplan.progress import Event
 from optplan.reporting.tables import write_parts
+
+if TYPE_CHECKING:
+    import nbclient
+    import nbformat
+else:
+    nbclient, nbformat = map(Later, ("nbclient", "nbformat"))
 
 
 class Terminal(io.StringIO):

@@ -31,7 +31,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import RefutedError, keep_latest
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
 from optplan.formulations.srift.judge.bounds import Offers
@@ -69,8 +69,8 @@ def _check_kinds(
     trees: Mapping[tuple[str, int, int], list[IntArray]],
     stopwatch: Stopwatch,
 ) -> None:
-    offers = Offers(instance)
-    exchange = ExchangeFloor(offers)
+    exchange = _know_exchanges(instance)
+    offers = exchange.offers
     kinds = {kind.key: kind for kind in offers.kinds()}
     unknown = trees.keys() - kinds.keys()
     if unknown:
@@ -80,6 +80,12 @@ def _check_kinds(
         fleets = KindOfFleets(offers, exchange, kind, order)
         if not fleets.is_excluded(claim):
             fleets.check(claim, trees.get(key, []), stopwatch)
+
+
+@keep_latest
+def _know_exchanges(instance: SriftInstance) -> ExchangeFloor:
+    """Return the floor of an instance's exchanges, the same for all its certificates: each adds to what is known."""
+    return ExchangeFloor(Offers(instance))
 
 
 def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> BoundClaim:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from later import Later
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError, UsageError
@@ -18,6 +20,11 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.conic import run_conic, solve_conic
 from optplan.formulations.boa.models.pieces import collect_pieces
 from optplan.progress import Stopwatch
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+else:
+    cp = Later("cvxpy")
 
 REQUEST = SolveRequest()
 

@@ -11,12 +11,18 @@ Nodes are tuples: ``("SCALE", stage)``, ``("INIT_INSTANCE", stage, instance)``, 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import networkx
-from networkx import DiGraph
+from later import Later
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
+
+if TYPE_CHECKING:
+    import networkx
+    from networkx import DiGraph
+else:
+    networkx = Later("networkx")
 
 #: A task's name: its kind, its stage, and its number where a stage has several of the kind.
 Node = tuple[str, int] | tuple[str, int, int]
