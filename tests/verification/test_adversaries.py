@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from optplan.contracts import Certificate, EnumeratedCertificate, Instance, LagrangianCertificate, TreeCertificate
+from optplan.contracts import (
+    Certificate,
+    EnumeratedCertificate,
+    Instance,
+    LagrangianCertificate,
+    Result,
+    Solution,
+    TreeCertificate,
+)
 from optplan.contracts.proofs import Infeasibility, Relaxation, pack_integers
-from optplan.contracts.result import Result, Solution, Status
+from optplan.contracts.result import Status
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge import peak
 from optplan.formulations.rubberband.judge import bracket_paths

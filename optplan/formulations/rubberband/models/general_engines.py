@@ -51,7 +51,7 @@ from optplan.formulations.rubberband.models.statement import state_model
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.paths.search import Effort, OutOfEffortError
+from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import Program, ProgramOutcome, read_program
 from optplan.solvers.programs.statement import Statement
@@ -85,7 +85,6 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> An
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
     try:
         statement = state_model(instance, every=False, stopwatch=request.stopwatch)
-        Effort(request.stopwatch).charge_pass()  # to read it takes about as long as to state it
     except OutOfEffortError:
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
     first, chosen, refused = _search(instance, request, statement, ask, list(least))

@@ -124,8 +124,8 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     asked = (_add_sets, instance, offered), (_add_parameters, instance, offered)
     for add_part, *about in (*asked, (_add_variables,), (_add_sums, instance), (_add_limits, instance)):
-        effort.charge_pass()
         add_part(m, *about)
+        effort.charge_pass()  # after the last one, too: to read it takes as long again
     may_miss = instance.has_minimum_charges and not all(
         lasts(instance, b - 1, s - 1, options).all() for (b, s), options in offered.items()
     )

@@ -70,21 +70,19 @@ def _check_kinds(
     stopwatch: Stopwatch,
 ) -> None:
     exchange = _know_exchanges(instance)
-    offers = exchange.offers
-    kinds = {kind.key: kind for kind in offers.kinds()}
+    kinds = {kind.key: kind for kind in exchange.offers.kinds()}
     unknown = trees.keys() - kinds.keys()
     if unknown:
         raise RefutedError(f"there are no fleets of the kind {unknown.pop()}")
     for key, kind in kinds.items():
         stopwatch.require()
-        fleets = KindOfFleets(offers, exchange, kind, order)
+        fleets = KindOfFleets(exchange, kind, order)
         if not fleets.is_excluded(claim):
             fleets.check(claim, trees.get(key, []), stopwatch)
 
 
-@keep_latest
+@keep_latest  # each certificate of an instance adds to what is known of its exchanges
 def _know_exchanges(instance: SriftInstance) -> ExchangeFloor:
-    """Return the floor of an instance's exchanges, the same for all its certificates: each adds to what is known."""
     return ExchangeFloor(Offers(instance))
 
 
