@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from later import Later
 
 import optplan
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
@@ -16,6 +15,7 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.instances.library import build_named
 from optplan.solvers.programs import highs, statement
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import cvxpy as cp

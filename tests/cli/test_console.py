@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from later import Later
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +21,7 @@ from optplan.cli.failures import report
 from optplan.errors import DataError
 from optplan.progress import Event
 from optplan.reporting.tables import write_parts
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import nbclient

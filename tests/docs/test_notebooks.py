@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from later import Later
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import nbclient

@@ -4,22 +4,23 @@ import itertools
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from later import Later
 
 from optplan.errors import DataError, DataWarning, MeasurementError, UsageError
 from optplan.instances.files import write_json
 from optplan.profiling.profile_files import read_profile
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
 from optplan.profiling.workloads import HostClock, Workload, list_layers, make_clock
+from tests.conftest import Later
 
 if TYPE_CHECKING:
-    import networks
     import torch
     from torch import nn
+
+    from tests.plugins import networks
 else:
     networks, nn, torch = map(Later, ("networks", "torch.nn", "torch"))
 
@@ -154,7 +155,7 @@ def test_memory_that_no_longer_holds_the_largest_batch_makes_it_smaller(monkeypa
     found: list[int] = []
     forward = module.forward
 
-    def shrink(inputs: torch.Tensor) -> torch.Tensor:
+    def shrink(inputs: torch.Tensor) -> Any:  # noqa: ANN401 - what the network returns
         found.append(len(inputs))
         module.most = 42 if found.count(48) > 1 else 48
         return forward(inputs)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from later import Later
 
 from optplan.errors import DataError, MissingExtraError, UsageError
 from optplan.profiling.workloads import (
@@ -19,6 +18,7 @@ from optplan.profiling.workloads import (
     repeat_sample,
     require_torch,
 )
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import torch

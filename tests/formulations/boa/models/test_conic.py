@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from later import Later
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError, UsageError
@@ -20,6 +19,7 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.conic import run_conic, solve_conic
 from optplan.formulations.boa.models.pieces import collect_pieces
 from optplan.progress import Stopwatch
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import cvxpy as cp

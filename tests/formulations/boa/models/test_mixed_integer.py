@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from later import Later
 
 from optplan.contracts import BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError, UsageError
@@ -23,6 +22,7 @@ from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
 from optplan.progress import Event, Stopwatch
 from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import highs
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo

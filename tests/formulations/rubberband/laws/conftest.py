@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from later import Later
+
+from tests.conftest import Later
 
 from .execution_graphs import Node
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from later import Later
-
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
+from tests.conftest import Later
 
 if TYPE_CHECKING:
     import networkx

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from later import Later
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from tests.conftest import Later
 
 from .execution_graphs import Node, Task, build_dag
 
