@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -59,9 +60,9 @@ Question = tuple[str, str, Instance]
 
 def list_questions(*, quick: bool) -> Iterator[Question]:
     """List what both are asked: every recorded solve, frontiers, explanations, and searches with further rules."""
-    kinds = {}
+    kinds, built = {}, cache(build_named)
     for name, record in best_known.list_questions(quick=quick):
-        instance = ask_as_recorded(build_named(name), record)
+        instance = ask_as_recorded(built(name), record)
         kinds[name, record["problem"], record["policy"]] = name_record(name, record), instance
         yield name_record(name, record), "solve", instance
     for (name, problem, policy), (label, instance) in kinds.items():
@@ -70,7 +71,7 @@ def list_questions(*, quick: bool) -> Iterator[Question]:
         if name in _EXPLAINED and problem == "rescaling":
             yield f"explain-{label}", "explain", instance
     for name, changes in _SEARCHES:
-        changed = apply_changes(build_named(name), [parse_change(text) for text in changes])
+        changed = apply_changes(built(name), [parse_change(text) for text in changes])
         yield f"rubberband+{name[11:]}-{'-'.join(changes)}", "solve", changed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -23,9 +25,19 @@ from optplan.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from types import ModuleType
 
 pytest_plugins = ["makers", "pages"]
+
+
+class Later(ModuleType):
+    """A module by its name, loaded by the tests that use it and not by every process that collects them."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module has
+        """Return what the module has by a name; of all that it finds in modules pytest asks for private ones."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
@@ -276,12 +288,13 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep what is collected out of the search for garbage: there are ten thousand tests, and none of them goes."""
+    """Keep the ten thousand tests out of the search for garbage, which is made less often: no test has much of it."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         gc.enable()
 
 

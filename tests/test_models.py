@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
-import networkx
-import pyomo.environ as pyo
 import pytest
 
 import optplan
@@ -18,6 +15,14 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.instances.library import build_named
 from optplan.solvers.programs import highs, statement
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+    import networkx
+    import pyomo.environ as pyo
+else:
+    cp, networkx, pyo = map(Later, ("cvxpy", "networkx", "pyomo.environ"))
 from optplan.solvers.programs.program import ProgramOutcome
 from optplan.solving import modelling
 

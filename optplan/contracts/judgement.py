@@ -33,11 +33,7 @@ def keep_latest(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def remember(*args: P.args, **kwargs: P.kwargs) -> R:
         for known, found in kept:
-            if (
-                not kwargs
-                and len(known) == len(args)
-                and all(one is other for one, other in zip(known, args, strict=True))
-            ):
+            if not kwargs and [*map(id, known)] == [*map(id, args)]:
                 return found
         found = function(*args, **kwargs)
         if not kwargs:

@@ -209,6 +209,7 @@ def render(
     )
 
 
+@functools.lru_cache(maxsize=4)  # the same plotly.js stands in every page
 def pack(text: str) -> str:
     """Compress a text, as a page's scripts unpack it."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
@@ -265,5 +266,4 @@ def read_plotly_js() -> str:
         return part.read_text(encoding="utf-8")
     from plotly.offline import get_plotlyjs
 
-    script: str = get_plotlyjs()
-    return script
+    return str(get_plotlyjs())

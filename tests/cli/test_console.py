@@ -8,9 +8,8 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbclient
-import nbformat
 import pytest
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +21,13 @@ from optplan.cli.failures import report
 from optplan.errors import DataError
 from optplan.progress import Event
 from optplan.reporting.tables import write_parts
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import nbclient
+    import nbformat
+else:
+    nbclient, nbformat = map(Later, ("nbclient", "nbformat"))
 
 
 class Terminal(io.StringIO):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ from optplan.schema import FloatArray
 
 from .known_optima import Case
 
+#: What returns (N, 2) time and cost of every plan of a search: found once, and where tests are listed not at all.
+Figures = Callable[[], FloatArray]
+
 
 def rubberband_cases() -> Iterator[Case]:
     """Yield RubberBand's cases: the textbook search, and tiny ones whose every plan is judged here."""
@@ -39,7 +42,7 @@ def rubberband_cases() -> Iterator[Case]:
         )
         for mode in modes:
             asked = changes | {"mode": mode.value}
-            figures = _judge_every_plan(_search(asked))
+            figures = cache(partial(_judge_every_plan, _search(asked)))
             yield from _search_cases(f"{name}-{mode}", asked, figures)
     for name in ("plain", "per-function", "side-by-side"):
         yield from _confident_cases(name, SEARCHES[name] | {"confidence": 0.9})
@@ -130,28 +133,46 @@ def _count_instances(instance: RubberBandInstance, stage: Stage, gpus: int) -> i
 
 
 def _search_cases(
-    name: str, changes: dict[str, Any], figures: FloatArray, limits: tuple[int, ...] = (0, 1), too_small: float = 0.9
+    name: str, changes: dict[str, Any], figures: Figures, limits: tuple[int, ...] = (0, 1), too_small: float = 0.9
 ) -> Iterator[Case]:
     """Yield the search with limits on time (0) and on cost (1) between what two plans need, and with too small ones.
 
     ``too_small`` is a part of what plans need at least.
     """
     for limit in limits:
-        objective = 1 - limit
-        amounts = np.unique(figures[:, limit])
-        between = float(amounts[amounts.size // 3 : amounts.size // 3 + 2].mean())
-        for kind, amount in (("", between), ("-infeasible", too_small * float(amounts[0]))):
-            asked = {"deadline_s": amount} if limit == 0 else {"objective": "time", "budget": f"{amount!r}usd"}
-            within = figures[figures[:, limit] <= amount, objective]
-            optimum = float(within.min()) if within.size else None
-            yield Case(f"{name}-{'budget' if limit else 'deadline'}{kind}", _search(changes | asked), optimum)
+        for kind, part in (("", None), ("-infeasible", too_small)):
+            amount = partial(_choose_amount, figures, limit, part)
+            yield Case(
+                f"{name}-{'budget' if limit else 'deadline'}{kind}",
+                partial(_limit, changes, limit, amount),
+                partial(_find_least, figures, limit, amount) if part is None else None,
+                like=_limit(changes, limit, lambda: 1.0),
+            )
+
+
+def _choose_amount(figures: Figures, limit: int, part: float | None) -> float:
+    """Choose an amount between what two plans need, or a part of what plans need at least."""
+    amounts = np.unique(figures()[:, limit])
+    third = amounts.size // 3
+    return float(amounts[third : third + 2].mean()) if part is None else part * float(amounts[0])
+
+
+def _limit(changes: dict[str, Any], limit: int, amount: Callable[[], float]) -> RubberBandInstance:
+    """Return the search with a limit."""
+    asked = {"deadline_s": amount()} if limit == 0 else {"objective": "time", "budget": f"{amount()!r}usd"}
+    return _search(changes | asked)
+
+
+def _find_least(figures: Figures, limit: int, amount: Callable[[], float]) -> float:
+    """Return the least of what is not limited of the plans within the limit."""
+    return float(figures()[figures()[:, limit] <= amount(), 1 - limit].min())
 
 
 def _confident_cases(name: str, changes: dict[str, Any]) -> Iterator[Case]:
     """Yield the search, with noise, within a deadline that is kept in nine of ten cases."""
     noise = {"iteration_noise": {"form": "normal", "sd_s": 1.0}}
     changes = changes | {"training": noise, "cloud": changes.get("cloud", {}) | {"initialise_s": NOISY}}
-    figures = _judge_every_plan(_search(changes))
+    figures = cache(partial(_judge_every_plan, _search(changes)))
     # Only what is too little for the means is proven to be.
     yield from _search_cases(f"{name}-confident", changes, figures, limits=(0,), too_small=0.6)
 
@@ -162,12 +183,17 @@ def _both_confident_cases() -> Iterator[Case]:
     changes = {"training": noise, "confidence": 0.8, "deadline_s": 120.0, "budget": "0.17usd"}
     for objective in ("cost", "time"):
         asked = _search(changes | {"objective": objective})
-        choices = itertools.product(*_list_allocations(asked, asked.brackets[0]))
-        judged = [evaluate(asked, RubberBandSolution(brackets=(plan,))) for plan in choices]
-        within = [one.objective for one in judged if all(check.holds for check in one.checks)]
-        assert 0 < len(within) < len(judged)
-        yield Case(f"both-confident-{objective}", asked, min(within))
+        yield Case(f"both-confident-{objective}", asked, partial(_find_least_within, asked))
     yield Case("both-confident-infeasible", _search(changes | {"budget": "0.1usd"}), None)
+
+
+def _find_least_within(asked: RubberBandInstance) -> float:
+    """Return the least objective of all plans of one bracket that keep the limits, which some do and some do not."""
+    choices = itertools.product(*_list_allocations(asked, asked.brackets[0]))
+    judged = [evaluate(asked, RubberBandSolution(brackets=(plan,))) for plan in choices]
+    within = [one.objective for one in judged if all(check.holds for check in one.checks)]
+    assert 0 < len(within) < len(judged)
+    return min(within)
 
 
 def seer_cases() -> Iterator[Case]:

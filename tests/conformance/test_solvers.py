@@ -49,9 +49,9 @@ def model_cases() -> Iterator[Case]:
     """Yield every case of every formulation that a declarative model states."""
     for formulation in CASES:
         for case in cases_of(formulation):
-            asked = getattr(case.instance, "confidence", None) or getattr(case.instance, "bound_by_law", "")
-            sampled = getattr(case.instance, "objective", "") == "quality"
-            nothing = isinstance(case.instance, SeerInstance) and case.instance.brackets is None
+            asked = getattr(case.shape, "confidence", None) or getattr(case.shape, "bound_by_law", "")
+            sampled = getattr(case.shape, "objective", "") == "quality"
+            nothing = isinstance(case.shape, SeerInstance) and case.shape.brackets is None
             if not (asked or sampled or nothing):
                 yield case
 
@@ -69,7 +69,7 @@ PAIRS = [
     for formulation in formulations().values()
     for case in cases_of(formulation.name)
     for entry in formulation.solvers
-    if _size_and_kind(entry, case.instance)
+    if _size_and_kind(entry, case.shape)
 ]
 
 

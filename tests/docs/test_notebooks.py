@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
-import nbformat
-from nbclient import NotebookClient
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import nbclient
+    import nbformat
+else:
+    nbclient, nbformat = map(Later, ("nbclient", "nbformat"))
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOTEBOOKS = sorted(path.name for path in DOCS.glob("*.ipynb"))
@@ -27,7 +33,7 @@ def test_notebook_runs_and_is_kept_without_outputs(name: str, monkeypatch: pytes
     notebook = nbformat.read(DOCS / name, as_version=nbformat.current_nbformat)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in cells)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     outputs = [output for cell in cells for output in cell.outputs]
     assert all(output.get("name") == "stdout" for output in outputs if output.output_type == "stream")
     figures = [cell for cell in cells if cell.source.splitlines()[-1].endswith("plot()")]

@@ -2,108 +2,30 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason='torch is not installed; pip install "optplan[torch]" brings it')
-
-import torch
-from torch import Tensor, nn
 
 from optplan.errors import DataError, DataWarning, MeasurementError, UsageError
 from optplan.instances.files import write_json
 from optplan.profiling.profile_files import read_profile
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
 from optplan.profiling.workloads import HostClock, Workload, list_layers, make_clock
+from tests.conftest import Later
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
-class VirtualTime:
-    """Time that stands still unless a pass moves it on."""
+    from tests.plugins import networks
+else:
+    networks, nn, torch = map(Later, ("networks", "torch.nn", "torch"))
 
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def settings(self, **changes: int | bool) -> ProfilerSettings:
-        """Return settings with a clock that shows this time."""
-        return ProfilerSettings(clock=HostClock(lambda: self.now), **changes)  # type: ignore[arg-type]
-
-    def __deepcopy__(self, memo: dict[int, object]) -> VirtualTime:
-        """Return itself: copies of a module move the same time on."""
-        return self
-
-
-class Timed(nn.Module):
-    """A chain of linear layers whose passes take a known virtual time.
-
-    Parameters
-    ----------
-    time
-        Moved on by passes.
-    forward_s
-        Of a forward pass, by the batch.
-    layer_s
-        Of each layer's backward pass, in the order of the chain.
-    """
-
-    def __init__(self, time: VirtualTime, forward_s: Callable[[int], float], layer_s: list[float]) -> None:
-        super().__init__()
-        self.chain = nn.ModuleList(nn.Linear(2, 2) for _ in layer_s)
-        self._time = time
-        self._forward_s = forward_s
-        self._layer_s = layer_s
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Run the chain; the gradient of a layer's output takes the layer's time."""
-        self._spend(self._forward_s(len(inputs)))
-        for layer, seconds in zip(self.chain, self._layer_s, strict=True):
-            inputs = layer(inputs)
-            inputs.register_hook(lambda _, seconds=seconds: self._spend(seconds))  # type: ignore[no-untyped-call,misc,unused-ignore]
-        return inputs
-
-    def _spend(self, seconds: float) -> None:
-        self._time.now += seconds
-
-
-class Branched(nn.Module):
-    """A network whose second layer runs on some batches only: those whose first number is positive."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.always = nn.Linear(2, 2)
-        self.sometimes = nn.Linear(2, 2)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Run the first layer, and maybe the second."""
-        output: Tensor = self.always(inputs)
-        if inputs.flatten()[0] > 0:
-            output = self.sometimes(output)
-        return output
-
-
-class Limited(nn.Module):
-    """A network on a device with memory for so many samples."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.layer = nn.Linear(2, 2)
-        self.most = most
-        self.asked: list[int] = []
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Limited:
-        """Return itself, so that a test sees what was asked."""
-        return self
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Refuse what is too large as PyTorch does."""
-        self.asked.append(len(inputs))
-        if len(inputs) > self.most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        output: Tensor = self.layer(inputs)
-        return output
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
 
 def counting(**changes: int | bool) -> ProfilerSettings:
@@ -124,8 +46,8 @@ def linear_chain(*widths: int) -> nn.Sequential:
 
 def test_times_are_those_at_the_four_batches_of_the_paper_and_two_small_ones() -> None:
     """Passes of known time are measured exactly: at 1, a third, two thirds and all of 12, and at its cube roots."""
-    time = VirtualTime()
-    module = Timed(time, lambda batch: 0.5 + 0.25 * batch, [0.25, 0.5])
+    time = networks.VirtualTime()
+    module = networks.Timed(time, lambda batch: 0.5 + 0.25 * batch, [0.25, 0.5])
     profile = profile_module(module, torch.ones(1, 2), largest_batch=12, gpu="t4", settings=time.settings())
     device = profile.devices["t4"]
     np.testing.assert_array_equal(device.batches, [1, 2, 4, 5, 8, 12])  # 12 ** (1 / 3) is 2.3, its square 5.2
@@ -138,8 +60,8 @@ def test_times_are_those_at_the_four_batches_of_the_paper_and_two_small_ones() -
 
 def test_ready_times_are_shares_of_the_backward_pass() -> None:
     """Layers that take 1, 2 and 5 s in a backward pass are ready after 5/8, 7/8 and all of it, the last one first."""
-    time = VirtualTime()
-    module = Timed(time, lambda batch: 0.1 * batch, [1.0, 2.0, 5.0])
+    time = networks.VirtualTime()
+    module = networks.Timed(time, lambda batch: 0.1 * batch, [1.0, 2.0, 5.0])
     profile = profile_module(module, torch.ones(1, 2), largest_batch=4, settings=time.settings())
     assert profile.layers.names == ("chain.2", "chain.1", "chain.0")
     np.testing.assert_allclose(profile.layers.ready, [5 / 8, 7 / 8, 1.0])
@@ -147,9 +69,9 @@ def test_ready_times_are_shares_of_the_backward_pass() -> None:
 
 def test_the_deviation_is_that_of_the_bulk_of_the_passes() -> None:
     """Passes of 9, 10, 10, 11 s and one of 50 s deviate by 1.4826 * 1 s from their median of 10 s."""
-    time = VirtualTime()
+    time = networks.VirtualTime()
     seconds = itertools.cycle([8.0, 9.0, 9.0, 10.0, 49.0])
-    module = Timed(time, lambda batch: next(seconds) if batch == 2 else 1.0, [1.0])
+    module = networks.Timed(time, lambda batch: next(seconds) if batch == 2 else 1.0, [1.0])
     settings = time.settings(repetitions=5, warm_up=0, least_batch=2)
     profile = profile_module(module, torch.ones(1, 2), largest_batch=2, settings=settings)
     device = profile.devices["cpu"]
@@ -191,7 +113,7 @@ def test_layers_that_run_sometimes_have_a_probability() -> None:
     """A layer that the sampled batches reach in 3 of 4 cases has the probability 3/4, the other one 1."""
     batches = itertools.cycle([torch.ones(2, 2), torch.ones(2, 2), -torch.ones(2, 2), torch.ones(2, 2)])
     profile = profile_module(
-        Branched(),
+        networks.Branched(),
         torch.ones(1, 2),
         largest_batch=4,
         sampler=lambda: next(batches),
@@ -206,13 +128,13 @@ def test_a_layer_that_never_runs_is_named() -> None:
     """What gets no gradient at all is no layer to be exchanged, and has to be frozen or reached."""
     message = r"module\.sometimes: gets no gradient in any of 3 backward passes; freeze it with requires_grad_"
     with pytest.raises(DataError, match=message):
-        profile_module(Branched(), -torch.ones(1, 2), largest_batch=2, settings=counting())
+        profile_module(networks.Branched(), -torch.ones(1, 2), largest_batch=2, settings=counting())
 
 
 @pytest.mark.parametrize(("memory", "cap", "found"), [(21, 1000, 21), (21, 16, 16), (1, 1000, 1)])
 def test_the_largest_batch_is_what_fits_into_memory_or_the_cap(memory: int, cap: int, found: int) -> None:
     """The search ends at the last batch before memory runs out, or at the given cap, whichever is less."""
-    module = Limited(memory)
+    module = networks.Limited(memory)
     profile = profile_module(module, torch.ones(1, 2), largest_batch=cap, settings=counting())
     assert profile.devices["cpu"].largest_batch == found
     assert max(module.asked) <= cap
@@ -221,7 +143,7 @@ def test_the_largest_batch_is_what_fits_into_memory_or_the_cap(memory: int, cap:
 def test_a_gpu_needs_no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is what limits a batch, doubling and then halving the interval find it."""
     monkeypatch.setattr(Workload, "moved", lambda self, _: self)  # a GPU that behaves like the CPU
-    module = Limited(21)
+    module = networks.Limited(21)
     profile = profile_module(module, torch.ones(1, 2), device="cuda", gpu="t4", settings=counting())
     assert profile.devices["t4"].largest_batch == 21
     assert module.asked[:10] == [1, 2, 4, 8, 16, 32, 24, 20, 22, 21]
@@ -230,11 +152,11 @@ def test_a_gpu_needs_no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_that_no_longer_holds_the_largest_batch_makes_it_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 48 samples that fitted once, 48 - 3 - 2 - 2 are what fits when batches of other sizes have been there."""
     monkeypatch.setattr(Workload, "moved", lambda self, _: self)
-    module = Limited(48)
+    module = networks.Limited(48)
     found: list[int] = []
     forward = module.forward
 
-    def shrink(inputs: Tensor) -> Tensor:
+    def shrink(inputs: torch.Tensor) -> Any:  # noqa: ANN401 - what the network returns
         found.append(len(inputs))
         module.most = 42 if found.count(48) > 1 else 48
         return forward(inputs)
@@ -247,7 +169,7 @@ def test_memory_that_no_longer_holds_the_largest_batch_makes_it_smaller(monkeypa
 def test_a_gpu_is_measured_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that its memory is not allocated anew at every pass; each batch is warmed up by itself."""
     monkeypatch.setattr(Workload, "moved", lambda self, _: self)
-    module = Limited(4)
+    module = networks.Limited(4)
     settings = counting(warm_up=1)
     profile_module(module, torch.ones(1, 2), largest_batch=4, device="cuda", gpu="t4", settings=settings)
     assert module.asked[2:] == [*[1] * 4, *[2] * 4, *[3] * 4, *[4] * 4, *[4] * 3]  # 1 and 4 were tried; 3 are watched
@@ -255,9 +177,9 @@ def test_a_gpu_is_measured_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_falls_within_what_passes_scatter_are_levelled_and_said() -> None:
     """Of a GPU that takes as long for 2 samples as for 1, medians of 10 and 9.5 s, scattered by 1 s, are both 9.75."""
-    time = VirtualTime()
+    time = networks.VirtualTime()
     taken = {1: itertools.cycle([9.0, 10.0, 11.0]), 2: itertools.cycle([8.5, 9.5, 10.5])}
-    module = Timed(time, lambda batch: next(taken[batch]) if batch in taken else 20.0, [1.0])
+    module = networks.Timed(time, lambda batch: next(taken[batch]) if batch in taken else 20.0, [1.0])
     profile = profile_module(
         module, torch.ones(1, 2), largest_batch=8, settings=time.settings(repetitions=9, warm_up=0)
     )
@@ -269,13 +191,13 @@ def test_nothing_fits() -> None:
     """A device without memory for one sample is named."""
     message = "module: a batch of 1 does not fit into the memory of cpu; take a device with more memory"
     with pytest.raises(DataError, match=message):
-        profile_module(Limited(0), torch.ones(1, 2), largest_batch=8, settings=counting())
+        profile_module(networks.Limited(0), torch.ones(1, 2), largest_batch=8, settings=counting())
 
 
 def test_times_that_fall_are_measured_again_and_then_refused() -> None:
     """A larger batch that takes less time is not accepted, however often it is measured."""
-    time = VirtualTime()
-    module = Timed(time, lambda batch: 2.0 if batch == 4 else 1.0, [1.0])
+    time = networks.VirtualTime()
+    module = networks.Timed(time, lambda batch: 2.0 if batch == 4 else 1.0, [1.0])
     message = r"forward pass: the median falls from 2 s at a batch of 4 to 1 s at 6; measure on an idle machine"
     with pytest.raises(MeasurementError, match=message):
         profile_module(module, torch.ones(1, 2), largest_batch=9, settings=time.settings())
@@ -283,9 +205,9 @@ def test_times_that_fall_are_measured_again_and_then_refused() -> None:
 
 def test_a_slow_moment_is_overcome_by_measuring_again() -> None:
     """Times that fell in the first round only do not fall after the second."""
-    time = VirtualTime()
+    time = networks.VirtualTime()
     slow = iter([5.0, 5.0])
-    module = Timed(time, lambda batch: next(slow, 1.0) if batch == 4 else 1.0 + 0.1 * (batch > 4), [1.0])
+    module = networks.Timed(time, lambda batch: next(slow, 1.0) if batch == 4 else 1.0 + 0.1 * (batch > 4), [1.0])
     settings = time.settings(repetitions=3, warm_up=0)
     profile = profile_module(module, torch.ones(1, 2), largest_batch=9, settings=settings)
     np.testing.assert_allclose(profile.devices["cpu"].forward_s, [1.0, 1.0, 1.0, 1.0, 1.1, 1.1])  # 1, 2, 3, 4, 6, 9
@@ -293,8 +215,8 @@ def test_a_slow_moment_is_overcome_by_measuring_again() -> None:
 
 def test_falling_times_are_levelled_on_request_and_it_is_said() -> None:
     """Isotonic regression takes the mean of 2 s and 1 s, with a warning."""
-    time = VirtualTime()
-    module = Timed(time, lambda batch: {1: 0.5, 2: 0.5, 3: 0.5, 4: 2.0, 6: 1.0, 9: 3.0}[batch], [1.0])
+    time = networks.VirtualTime()
+    module = networks.Timed(time, lambda batch: {1: 0.5, 2: 0.5, 3: 0.5, 4: 2.0, 6: 1.0, 9: 3.0}[batch], [1.0])
     with pytest.warns(DataWarning, match="falls from 2 s at a batch of 4 to 1 s at 6; levelled by isotonic regression"):
         profile = profile_module(module, torch.ones(1, 2), largest_batch=9, settings=time.settings(mend_falls=True))
     np.testing.assert_allclose(profile.devices["cpu"].forward_s, [0.5, 0.5, 0.5, 1.5, 1.5, 3.0])
@@ -303,8 +225,8 @@ def test_falling_times_are_levelled_on_request_and_it_is_said() -> None:
 
 def test_a_backward_pass_without_time_is_refused() -> None:
     """Shares of no time cannot be told."""
-    time = VirtualTime()
-    module = Timed(time, lambda _: 1.0, [0.0])
+    time = networks.VirtualTime()
+    module = networks.Timed(time, lambda _: 1.0, [0.0])
     with pytest.raises(MeasurementError, match="a pass took no time that the clock can tell"):
         profile_module(module, torch.ones(1, 2), largest_batch=2, settings=time.settings())
 
@@ -372,9 +294,10 @@ def test_threads_are_set_while_measuring_only() -> None:
         ProfilerSettings(threads=0)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_missing_gpu_is_said() -> None:
     """Asking for CUDA where there is none names the way out."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
     with pytest.raises(UsageError, match="device: got 'cuda', but PyTorch finds no CUDA device here; use cpu"):
         make_clock("cuda")
 

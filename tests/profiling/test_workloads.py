@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip("torch", reason='torch is not installed; pip install "optplan[torch]" brings it')
-
-import torch
-from torch import nn
 
 from optplan.errors import DataError, MissingExtraError, UsageError
 from optplan.profiling.workloads import (
@@ -20,6 +18,15 @@ from optplan.profiling.workloads import (
     repeat_sample,
     require_torch,
 )
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+else:
+    nn, torch = map(Later, ("torch.nn", "torch"))
+
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
 FACTORY = """
 import torch
@@ -63,15 +70,15 @@ def test_samples_are_repeated_as_often_as_needed() -> None:
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
-        (torch.tensor(1.0), r"batches: a sample input has the shape \(\); the first dimension counts samples"),
-        (torch.ones(0, 3), r"batches: a sample input has the shape \(0, 3\)"),
-        (3, "batches: got 3; a tensor, a tuple of tensors or a mapping of them is needed"),
+        (lambda: torch.tensor(1.0), r"batches: a sample input has the shape \(\); the first dimension counts samples"),
+        (lambda: torch.ones(0, 3), r"batches: a sample input has the shape \(0, 3\)"),
+        (lambda: 3, "batches: got 3; a tensor, a tuple of tensors or a mapping of them is needed"),
     ],
 )
-def test_inputs_without_samples_are_refused(sample: object, message: str) -> None:
+def test_inputs_without_samples_are_refused(sample: Callable[[], object], message: str) -> None:
     """Something has to be there that can be repeated."""
     with pytest.raises(DataError, match=message):
-        repeat_sample(sample)
+        repeat_sample(sample())
 
 
 def test_inputs_are_given_as_one_as_several_or_by_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ def test_no_report_is_written_of_what_does_not_hold(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@cache
 def list_imports(path: Path) -> set[str]:
     """List the modules that a module imports from, also inside functions."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))

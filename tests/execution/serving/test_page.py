@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.execution.serving.conftest import Asking
 
-pytest.importorskip("aiohttp")
+pytestmark = pytest.mark.skipif(find_spec("aiohttp") is None, reason="aiohttp is not installed")
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
 Change = Callable[[dict[str, Any]], None]

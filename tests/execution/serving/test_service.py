@@ -7,6 +7,7 @@ import json
 import re
 import select
 import socket
+from importlib.util import find_spec
 
 import pytest
 
@@ -17,7 +18,7 @@ from optplan.execution.serving.sources import SlurmJobs
 from optplan.instances.job_logs.times import Clock
 from tests.execution.serving.conftest import TOKEN, Asking
 
-pytest.importorskip("aiohttp")
+pytestmark = pytest.mark.skipif(find_spec("aiohttp") is None, reason="aiohttp is not installed")
 
 
 def _arrival(name: str, job_class: str = "a") -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from optplan.progress import Stopwatch
 
 MakeInstance = Callable[..., SriftInstance]
 
-pytest.importorskip("bayes_opt", reason="benchmarks/requirements.txt is not installed")
+# Nothing of it is loaded where tests are collected: it takes half a second.
+pytestmark = pytest.mark.skipif(find_spec("bayes_opt") is None, reason="benchmarks/requirements.txt is not installed")
 
 
 def fleet(answer: Answer[SriftSolution]) -> list[tuple[str, int, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.generators import random_boa
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.audits import judge
 from optplan.lab.audits.auditing import bound_by_capacity
 from optplan.lab.audits.judge import derive_bound
 from optplan.lab.audits.records import CapacityBound
@@ -60,19 +63,21 @@ def make_job(instance: BoaInstance, trace: JobTrace, number: int) -> Job:
 def bound_roughly(instance: BoaInstance, trace: JobTrace, gpus: int) -> float:
     """Return the best bound of some prices that fall over 30 quarters of an hour; the best take longer to find."""
     courses, best_s = list_trace_courses(instance, trace, gpus, pauses=True), -np.inf
-    for first in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8):
-        bound = CapacityBound(
-            **instance.origin(),
-            trace=trace.name,
-            num_jobs=len(trace),
-            gpus=gpus,
-            pauses=True,
-            mean_jct_s=0.0,
-            bucket_s=900.0,
-            prices=first * np.linspace(1.0, 0.0, 30),
-            marks=(200,) * len(courses),
-        )
-        best_s = max(best_s, derive_bound(courses, trace.arrive_s, bound, Stopwatch()) / len(trace))
+    # Ways along a course are the same at all prices; to find them takes longest.
+    with patch.object(judge, "_Ways", cache(judge._Ways)):
+        for first in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8):
+            bound = CapacityBound(
+                **instance.origin(),
+                trace=trace.name,
+                num_jobs=len(trace),
+                gpus=gpus,
+                pauses=True,
+                mean_jct_s=0.0,
+                bucket_s=900.0,
+                prices=first * np.linspace(1.0, 0.0, 30),
+                marks=(200,) * len(courses),
+            )
+            best_s = max(best_s, derive_bound(courses, trace.arrive_s, bound, Stopwatch()) / len(trace))
     return best_s
 
 

@@ -177,21 +177,23 @@ def test_the_page_opens_in_a_browser(opened: dict[int, Visit], width: int) -> No
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize("width", [DESK, PHONE])
-def test_pages_of_brackets_and_without_a_plan_open(
-    visit: Visitor,
-    side_by_side: RubberBandInstance,
-    search: RubberBandInstance,
-    infeasible: Result[Solution],
-    tmp_path: Path,
-    width: int,
-) -> None:
-    """Several clusters and their rival, and the page that says why there is none."""
-    pages = (
+@pytest.fixture(scope="module")
+def other_pages(
+    side_by_side: RubberBandInstance, search: RubberBandInstance, infeasible: Result[Solution]
+) -> tuple[str, ...]:
+    """Return the pages of several clusters beside their rival, and of no plan."""
+    return (
         page_of(side_by_side, solve(side_by_side), solve(side_by_side, solver="static")),
         page_of(search.replace(deadline_s=120.0), infeasible),
     )
-    for source in pages:
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_pages_of_brackets_and_without_a_plan_open(
+    visit: Visitor, other_pages: tuple[str, ...], tmp_path: Path, width: int
+) -> None:
+    """Several clusters and their rival, and the page that says why there is none."""
+    for source in other_pages:
         seen = visit(source, tmp_path, width)
         assert seen.page.evaluate("document.documentElement.scrollWidth") == width
         assert seen.list_collisions() == []

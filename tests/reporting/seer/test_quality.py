@@ -156,15 +156,17 @@ def test_the_page(informed: SeerInstance, found: Sequence[Result[Solution]], tmp
     assert "What would help" in (tmp_path / "other.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def source(informed: SeerInstance, found: Sequence[Result[Solution]]) -> str:
+    """Return the page of the plan beside the published one."""
+    return build_report(informed, found[0], Beside(found[1:], gather_background(informed, found[0])))
+
+
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_page_in_a_browser(
-    visit: Visitor, informed: SeerInstance, found: Sequence[Result[Solution]], tmp_path: Path, width: int
-) -> None:
+def test_the_page_in_a_browser(visit: Visitor, source: str, tmp_path: Path, width: int) -> None:
     """Nothing complains or overflows, and the frontier is drawn."""
     pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
-    path = tmp_path / "report.html"
-    write_text(build_report(informed, found[0], Beside(found[1:], gather_background(informed, found[0]))), path)
-    opened = visit(path.read_text(encoding="utf-8"), tmp_path, width)
+    opened = visit(source, tmp_path, width)
     assert opened.complaints == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.drawn_points()["chart-budgets-1"][0] > 3

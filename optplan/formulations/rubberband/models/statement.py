@@ -100,6 +100,7 @@ from optplan.formulations.rubberband.exact.costs import growth, lasts, stage_opt
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.paths.search import Effort
 from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
 
@@ -120,11 +121,11 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
         for b, chain in enumerate(instance.brackets, start=1)
         for s, stage in enumerate(chain, start=1)
     }
-    _add_sets(m, instance, offered)
-    _add_parameters(m, instance, offered)
-    _add_variables(m)
-    _add_sums(m, instance)
-    _add_limits(m, instance)
+    effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
+    asked = (_add_sets, instance, offered), (_add_parameters, instance, offered)
+    for add_part, *about in (*asked, (_add_variables,), (_add_sums, instance), (_add_limits, instance)):
+        add_part(m, *about)
+        effort.charge_pass()  # after the last one, too: to read it takes as long again
     may_miss = instance.has_minimum_charges and not all(
         lasts(instance, b - 1, s - 1, options).all() for (b, s), options in offered.items()
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.srift.data.instance import VmGroup, write_fleet
-from optplan.formulations.srift.judge.bounds import ROUNDING, Kind, Needs, Offers, StragglerFloor, Supply, divide
+from optplan.formulations.srift.judge.bounds import ROUNDING, Kind, Needs, StragglerFloor, Supply, divide
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
 from optplan.formulations.srift.laws.interruptions import expect_training
@@ -75,19 +75,18 @@ class _Parts:
 class KindOfFleets:
     """All fleets of one kind; ``order`` has the numbers of the types in the order of decisions."""
 
-    def __init__(self, offers: Offers, exchange: ExchangeFloor, kind: Kind, order: Sequence[int]) -> None:
-        self._offers, self._exchange, self._kind, self._order = offers, exchange, kind, order
-        self._instance = offers.instance
-        self._slowest = kind.slowest
+    def __init__(self, exchange: ExchangeFloor, kind: Kind, order: Sequence[int]) -> None:
+        self._exchange, self._kind, self._order, self._slowest = exchange, kind, order, kind.slowest
+        self._offers, self._instance = exchange.offers, exchange.offers.instance
         #: (C,) The slowest last.
-        self._loads = [*offers.others(kind), self._slowest]
+        self._loads = [*self._offers.others(kind), self._slowest]
         self._types: IntArray = np.array([load.type for load in self._loads], dtype=np.int64)
         self._batches: IntArray = np.array([load.batch for load in self._loads], dtype=np.int64)
-        self._networks: IntArray = np.array([offers.network_of[number] for number in self._types], dtype=np.int64)
+        self._networks: IntArray = np.array([self._offers.network_of[number] for number in self._types], dtype=np.int64)
         self._different: list[int] = sorted({*self._networks.tolist(), kind.network})
         raw_s = self._slowest.raw_s
         self._forward = self._slowest.forward_s / raw_s if raw_s > 0.0 else 0.0
-        self._gpu = offers.gpus[self._slowest.type]
+        self._gpu = self._offers.gpus[self._slowest.type]
 
     def is_excluded(self, claim: BoundClaim) -> bool:
         """Whether there is no such fleet, or none refutes a claim even if VMs could be divided."""

@@ -31,7 +31,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import RefutedError, keep_latest
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
 from optplan.formulations.srift.judge.bounds import Offers
@@ -69,17 +69,21 @@ def _check_kinds(
     trees: Mapping[tuple[str, int, int], list[IntArray]],
     stopwatch: Stopwatch,
 ) -> None:
-    offers = Offers(instance)
-    exchange = ExchangeFloor(offers)
-    kinds = {kind.key: kind for kind in offers.kinds()}
+    exchange = _know_exchanges(instance)
+    kinds = {kind.key: kind for kind in exchange.offers.kinds()}
     unknown = trees.keys() - kinds.keys()
     if unknown:
         raise RefutedError(f"there are no fleets of the kind {unknown.pop()}")
     for key, kind in kinds.items():
         stopwatch.require()
-        fleets = KindOfFleets(offers, exchange, kind, order)
+        fleets = KindOfFleets(exchange, kind, order)
         if not fleets.is_excluded(claim):
             fleets.check(claim, trees.get(key, []), stopwatch)
+
+
+@keep_latest  # each certificate of an instance adds to what is known of its exchanges
+def _know_exchanges(instance: SriftInstance) -> ExchangeFloor:
+    return ExchangeFloor(Offers(instance))
 
 
 def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> BoundClaim:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,12 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.conic import run_conic, solve_conic
 from optplan.formulations.boa.models.pieces import collect_pieces
 from optplan.progress import Stopwatch
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+else:
+    cp = Later("cvxpy")
 
 REQUEST = SolveRequest()
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,12 @@ from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
 from optplan.progress import Event, Stopwatch
 from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import highs
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
+else:
+    pyo = Later("pyomo.environ")
 
 #: Eight solves by four threads, then one by one; in a process of its own, which a deadlock would take along.
 FOUR_THREADS = """

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx
 import pytest
 
+from tests.conftest import Later
+
 from .execution_graphs import Node
+
+if TYPE_CHECKING:
+    import networkx
+else:
+    networkx = Later("networkx")
 
 
 @pytest.fixture(scope="session")

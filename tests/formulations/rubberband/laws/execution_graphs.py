@@ -11,12 +11,17 @@ Nodes are tuples: ``("SCALE", stage)``, ``("INIT_INSTANCE", stage, instance)``, 
 from __future__ import annotations
 
 from enum import StrEnum
-
-import networkx
-from networkx import DiGraph
+from typing import TYPE_CHECKING
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
+from tests.conftest import Later
+
+if TYPE_CHECKING:
+    import networkx
+    from networkx import DiGraph
+else:
+    networkx = Later("networkx")
 
 #: A task's name: its kind, its stage, and its number where a stage has several of the kind.
 Node = tuple[str, int] | tuple[str, int, int]

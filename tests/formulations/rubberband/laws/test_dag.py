@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx
 import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from tests.conftest import Later
 
 from .execution_graphs import Node, Task, build_dag
+
+if TYPE_CHECKING:
+    import networkx
+else:
+    networkx = Later("networkx")
 
 FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]
 
