@@ -20,20 +20,22 @@ import numpy as np
 from optplan.contracts import Answer, SolveRequest, Status, Termination
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import status_of
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import solve_costs, value_of
-from optplan.formulations.boa.exact.peak.demand import find_demand, list_stays
+from optplan.formulations.boa.exact.paths import list_better, solve_costs, value_of
+from optplan.formulations.boa.exact.peak.demand import find_demand, follow_branch
 from optplan.formulations.boa.laws.commitments import Bill, Tariff, bill_demand, sum_beyond
-from optplan.formulations.boa.laws.demand import Demand, gather_crowd
+from optplan.formulations.boa.laws.demand import Demand, count_jobs
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import least_path
+from optplan.solvers.paths import switching
 
+#: Relative gap to which the relaxation is solved, unless its plan keeps the bill: bills lie further from it than that.
+_RELAXED = 1e-2
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
 #: Plans whose use differs by such a part say how the bill grows.
@@ -41,6 +43,9 @@ _FAR = 1e-3
 #: Solves for each set of weights, and their relative gap; and where further limits make each of them take long. Those
 #: for the prices on demand find the plan of who chooses widths first, and are not to miss it.
 _ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
+#: Plans on demand are listed up to such a multiple of the one found; a bill may be misjudged by such a part of the
+#: budget; and so many are billed at most.
+_AROUND, _DOUBT, _MOST_AROUND = 1.003, 1e-4, 8
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -66,7 +71,8 @@ def refuse_uncommitted(instance: BoaInstance) -> str:
 def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Find good whole widths and the best number of committed GPUs within a bill, with the bound at least prices."""
     plain = describe(instance).features <= {"gpu-types", "whole-nodes", "commitments"}
-    base = (solve_layered_paths if plain else solve_linked_paths)(instance, request)
+    relax = solve_layered_paths if plain else solve_linked_paths
+    base = relax(instance, replace(request, gap=max(request.gap, _RELAXED)))
     if base.solution is None or base.objective is None:
         if base.infeasibility is None:
             return base
@@ -74,6 +80,7 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     budget, costs, found = instance.budget_amount(), cost_steps(instance), list[_Priced]()
     first = _price(instance, base.solution, costs)
     if first.bill <= budget:
+        base = relax(instance, request)
         return base if instance.prices_in_budget == instance.prices_on_demand else replace(base, shadow_prices={})
     try:
         # Of several types, one is used much where it is committed and little where it is not: so from both sides.
@@ -100,31 +107,33 @@ def _search(
     instance: BoaInstance,
     first: _Priced,
     costs: Sequence[PathCosts],
-    weighed: Sequence[PathCosts],
+    begin: Sequence[PathCosts],
     request: SolveRequest,
 ) -> Iterator[_Priced]:
     """Yield plans, from the first weights on: for each those along the secants of the bill over the row's amount."""
-    budget, at = instance.budget_amount(), first
+    budget, at, weighed, reach, on_demand = instance.budget_amount(), first, begin, 0.0, begin is not costs
     others = list(instance.limits.values())[1:]
-    most, gap = _LINKED if others or any(each.num_groups > 1 for each in costs) else _ALONE
+    linked = bool(others) or any(each.num_groups > 1 for each in costs)
+    most, gap = _LINKED if linked else _ALONE
     for number, tries in enumerate(most):
         weighed = _weigh(instance, costs, at) if number else weighed
-        taken, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
+        taken, least = _use(instance, weighed, at.solution), _find_least(weighed) * (1.0 + _ROUNDING)
         # By so much a bill grows with what is taken: by all of it, and of prices on demand by a share.
         steep = slope = 1.0 if number else at.bill / taken
-        bill, low, high, best = at.bill, least, np.inf, None
+        # On demand the budget itself is an amount that keeps it.
+        bill, low, high, best = at.bill, least if number or not on_demand else max(least, budget), np.inf, None
         amount = taken + (budget - bill) / slope
         for attempt in range(tries + 1):
             if attempt == tries:
-                if best is not None:
+                if best is not None or number:
                     break
-                amount = least if number else budget  # on demand that keeps the budget
+                amount = low
             request.stopwatch.require()
-            amount = max(amount, least)
+            amount = max(amount, low)
             limits = np.array([amount, *others])
             answer = solve_costs(instance, weighed, limits=limits, gap=gap, stopwatch=request.stopwatch)
             if answer is None or answer.solution is None:
-                least = low = amount
+                low = amount
                 amount = 0.5 * (amount + taken)
                 continue
             one = _price(instance, answer.solution, costs)
@@ -143,8 +152,46 @@ def _search(
             amount = end + (budget * (1.0 - 0.5 * _CLOSE) - bill) / slope
             amount = amount if low < amount < high else 0.5 * (low + high)
         if best is None or (number and best.objective > at.objective * (1.0 - gap)):
-            return
+            break
         at = best
+        reach = reach or _use(instance, begin, best.solution) + (budget - best.bill) / slope
+    if reach and not linked and instance.policy is Policy.PURE:
+        yield from _look_around(instance, at, costs, begin, reach * _AROUND, request)
+
+
+def _look_around(
+    instance: BoaInstance,
+    at: _Priced,
+    costs: Sequence[PathCosts],
+    weighed: Sequence[PathCosts],
+    most: float,
+    request: SolveRequest,
+) -> Iterator[_Priced]:
+    """Yield plans within an amount of the row that are better than one, and whose bills keep the budget, it seems."""
+    # A bill may keep the budget again for amounts above one that does not. To first order, which is close, it differs
+    # by what is added by the jobs that a path adds.
+    budget, adds = instance.budget_amount(), dict[tuple[str, str], FloatArray]()
+
+    def weigh(name: str, branch: Branch) -> float:
+        total, options = 0.0, instance.options(name)
+        for stay in follow_branch(instance, name, branch):
+            own = options.of_type(stay.gpu_type)
+            if (name, stay.gpu_type) not in adds:
+                adds[name, stay.gpu_type] = _add_jobs(instance, at, name, stay.gpu_type, options.paid[own])
+            places = options.paid[own].searchsorted(stay.gpus)
+            jobs = count_jobs(instance, [stay])[2] * adds[name, stay.gpu_type][:, places]
+            total += instance.prices_on_demand[stay.gpu_type] * float(jobs.mean(axis=0).sum())
+        return total
+
+    spare, billed = budget - at.bill, 0
+    spare += sum(weigh(name, branch) for name in instance.classes for branch in at.solution.branches[name])
+    for total, write in list_better(instance, weighed, at.objective * (1.0 - _ROUNDING), most, weigh):
+        if total <= spare + _DOUBT * budget and billed < _MOST_AROUND:
+            request.stopwatch.require()
+            billed += 1
+            yield (one := _price(instance, write(), costs))
+            if one.bill <= budget:
+                return
 
 
 def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Priced:
@@ -164,8 +211,17 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
         for gpu_type in options.gpu_types:
             own, price = options.of_type(gpu_type), instance.prices_on_demand[gpu_type]
             adds = options.paid[own]
-            if at is not None and instance.gpu_types[gpu_type].commitments is not None:
-                adds = _add_clumps(instance, at, each.name, gpu_type, adds)
+            if at is not None:
+                each_hour = _add_jobs(instance, at, each.name, gpu_type, adds)
+                adds = each_hour.mean(axis=0)
+                if len(each_hour) > 1:  # more of them are there at some hours
+                    stays = [
+                        stay
+                        for branch in at.solution.branches[each.name]
+                        for stay in follow_branch(instance, each.name, branch)
+                    ]
+                    by_hour = count_jobs(instance, stays)[2].sum(axis=1)
+                    adds = np.broadcast_to(by_hour / by_hour.sum(), len(each_hour)) @ each_hour
             weight[own] = price * adds / (options.paid[own] * options.price[own])
         run, enter = each.run_consumption.copy(), each.enter_consumption.copy()
         run[0], enter[0] = run[0] * weight, enter[0] * weight
@@ -173,26 +229,24 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
     return weighed
 
 
-def _add_clumps(instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray) -> FloatArray:
-    """Return (K,) what one more job of a class on numbers of GPUs adds on average to what is paid beyond committed."""
+def _add_jobs(instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray) -> FloatArray:
+    """Return (H, K) what one more job of a class on numbers of GPUs adds on average, by hour, to what is paid for."""
+    if instance.gpu_types[gpu_type].commitments is None:
+        return gpus[None]
     tariff, demand, committed = Tariff.of(instance.gpu_types[gpu_type]), at.laws[gpu_type], at.bills[gpu_type].number
-    arrivals, chances = instance.classes[name].arrivals, demand.any_time
+    arrivals = instance.classes[name].arrivals
     goes_on = 0.0 if arrivals is None else arrivals.repeat
-    if arrivals is not None:  # more of them come at some hours
-        own = [stay for stay in list_stays(instance, at.solution) if stay.job_class == name]
-        by_hour = gather_crowd(instance, own, steady=False).jobs.sum(axis=1)
-        chances = by_hour / by_hour.sum() @ np.broadcast_to(demand.chances, (by_hour.size, chances.size))
-    in_use: FloatArray = np.arange(chances.size, dtype=np.float64) * demand.unit
+    in_use: FloatArray = np.arange(demand.any_time.size, dtype=np.float64) * demand.unit
     members = np.arange(1, 2 + min(_MOST_JOBS, int(np.log(_LEFT) / np.log(goes_on)) if goes_on else 0))
     sizes = (1.0 - goes_on) * goes_on ** (members - 1.0)
 
     def rest(added: FloatArray) -> FloatArray:
-        excess = sum_beyond(chances, in_use, committed - added)
+        excess = sum_beyond(demand.chances, in_use, committed - added)
         kept = 1.0 - tariff.spot_share
-        on_demand = sum_beyond(chances, in_use * kept, committed - added * kept)
+        on_demand = sum_beyond(demand.chances, in_use * kept, committed - added * kept)
         return tariff.spot_price * excess + (1.0 - tariff.spot_price) * on_demand
 
-    grown = rest(np.multiply.outer(gpus, members)) - rest(np.zeros(1))
+    grown = rest(np.multiply.outer(gpus, members)) - rest(np.zeros((1, 1)))
     adds: FloatArray = (1.0 - goes_on) * (grown @ sizes)
     return adds
 
@@ -202,10 +256,7 @@ def _use(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolutio
     return value_of(instance, [each.turned(BUDGET) for each in costs], solution)
 
 
-def _find_least(instance: BoaInstance, costs: Sequence[PathCosts]) -> float:
+def _find_least(costs: Sequence[PathCosts]) -> float:
     """Return the least of the first limit that any plan takes."""
-    least = 0.0
-    for each in costs:
-        run, enter = (turned := each.turned(BUDGET)).weighted(np.zeros(len(turned.limits)))
-        least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
-    return least
+    first = (np.arange(len(costs[0].limits)) == 0).astype(np.float64)
+    return switching.LinkedGraphs.from_costs(costs).best_paths(first, value_weight=0.0).total_used

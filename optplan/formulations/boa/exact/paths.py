@@ -7,7 +7,7 @@ otherwise it is the one of linked paths.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import families, single, switching
+from optplan.solvers.paths.choices import MergeTarget, list_choices
 from optplan.solvers.paths.search import Effort
 
 
@@ -67,6 +68,37 @@ def solve_costs(
         return None
     multipliers = (found.lagrangian.multiplier,)
     return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound, multipliers)
+
+
+def list_better(
+    instance: BoaInstance,
+    costs: Sequence[PathCosts],
+    value: float,
+    most: float,
+    weigh: Callable[[str, Branch], float],
+) -> Iterator[tuple[float, Callable[[], BoaSolution]]]:
+    """Yield the pure plans of less than a value within an amount of the one limit that no other one dominates.
+
+    By value, the least first, each as the sum of what its classes' paths weigh, and a function that writes it.
+    """
+    graphs, effort = switching.LinkedGraphs.from_costs(costs), Effort()
+    bound = single.maximise_bound(graphs, most)
+    if isinstance(bound, single.BudgetShortfall) or bound.bound >= value:
+        return
+    # Whatever is better within the amount has a reduced cost below this.
+    multipliers, cost = np.array([bound.multiplier]), value + bound.multiplier * most
+    sets = graphs.find_path_sets(multipliers, value - bound.bound, effort)
+    choices = list_choices(sets, MergeTarget(multipliers, np.array([most]), value, cost), effort)[::-1]
+    weighed: dict[tuple[int, int], float] = {}
+    for choice in choices:
+        total = 0.0
+        for place, (name, job_class) in enumerate(instance.classes.items()):
+            key = place, int(choice[place])
+            if key not in weighed:
+                columns = sets.trace(choice).payload[place, : job_class.num_epochs]
+                weighed[key] = weigh(name, write_branch(instance, name, columns))
+            total += weighed[key]
+        yield total, lambda choice=choice: write_columns(instance, sets.trace(choice).payload)
 
 
 def _solve_linked(
