@@ -175,12 +175,13 @@ def _look_around(
     def weigh(name: str, branch: Branch) -> float:
         total, options = 0.0, instance.options(name)
         for stay in follow_branch(instance, name, branch):
-            own = options.of_type(stay.gpu_type)
-            if (name, stay.gpu_type) not in adds:
-                adds[name, stay.gpu_type] = _add_jobs(instance, at, name, stay.gpu_type, options.paid[own])
-            places = options.paid[own].searchsorted(stay.gpus)
-            jobs = count_jobs(instance, [stay])[2] * adds[name, stay.gpu_type][:, places]
-            total += instance.prices_on_demand[stay.gpu_type] * float(jobs.mean(axis=0).sum())
+            kind, paid = stay.gpu_type, options.paid[options.of_type(stay.gpu_type)]
+            if (name, kind) not in adds:
+                committed = instance.gpu_types[kind].commitments is not None
+                chances = at.laws[kind].chances
+                adds[name, kind] = _add_jobs(instance, at, name, kind, paid, chances) if committed else paid[None]
+            jobs = count_jobs(instance, [stay])[2] * adds[name, kind][:, paid.searchsorted(stay.gpus)]
+            total += instance.prices_on_demand[kind] * float(jobs.mean(axis=0).sum())
         return total
 
     spare, billed = budget - at.bill, 0
@@ -211,17 +212,19 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
         for gpu_type in options.gpu_types:
             own, price = options.of_type(gpu_type), instance.prices_on_demand[gpu_type]
             adds = options.paid[own]
-            if at is not None:
-                each_hour = _add_jobs(instance, at, each.name, gpu_type, adds)
-                adds = each_hour.mean(axis=0)
-                if len(each_hour) > 1:  # more of them are there at some hours
+            if at is not None and instance.gpu_types[gpu_type].commitments is not None:
+                chances = at.laws[gpu_type].any_time
+                if instance.classes[each.name].arrivals is not None:  # more of them are there at some hours
                     stays = [
-                        stay
-                        for branch in at.solution.branches[each.name]
-                        for stay in follow_branch(instance, each.name, branch)
+                        s for one in at.solution.branches[each.name] for s in follow_branch(instance, each.name, one)
                     ]
                     by_hour = count_jobs(instance, stays)[2].sum(axis=1)
-                    adds = np.broadcast_to(by_hour / by_hour.sum(), len(each_hour)) @ each_hour
+                    chances = (
+                        by_hour
+                        / by_hour.sum()
+                        @ np.broadcast_to(at.laws[gpu_type].chances, (by_hour.size, chances.size))
+                    )
+                adds = _add_jobs(instance, at, each.name, gpu_type, adds, chances)
             weight[own] = price * adds / (options.paid[own] * options.price[own])
         run, enter = each.run_consumption.copy(), each.enter_consumption.copy()
         run[0], enter[0] = run[0] * weight, enter[0] * weight
@@ -229,25 +232,21 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
     return weighed
 
 
-def _add_jobs(instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray) -> FloatArray:
-    """Return (H, K) what one more job of a class on numbers of GPUs adds on average, by hour, to what is paid for."""
-    if instance.gpu_types[gpu_type].commitments is None:
-        return gpus[None]
-    tariff, demand, committed = Tariff.of(instance.gpu_types[gpu_type]), at.laws[gpu_type], at.bills[gpu_type].number
+def _add_jobs(
+    instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray, chances: FloatArray
+) -> FloatArray:
+    """Return (..., K) what one more job of a class on numbers of GPUs adds on average, by chances (..., N) of those."""
+    tariff, committed = Tariff.of(instance.gpu_types[gpu_type]), at.bills[gpu_type].number
     arrivals = instance.classes[name].arrivals
     goes_on = 0.0 if arrivals is None else arrivals.repeat
-    in_use: FloatArray = np.arange(demand.any_time.size, dtype=np.float64) * demand.unit
-    members = np.arange(1, 2 + min(_MOST_JOBS, int(np.log(_LEFT) / np.log(goes_on)) if goes_on else 0))
-    sizes = (1.0 - goes_on) * goes_on ** (members - 1.0)
-
-    def rest(added: FloatArray) -> FloatArray:
-        excess = sum_beyond(demand.chances, in_use, committed - added)
-        kept = 1.0 - tariff.spot_share
-        on_demand = sum_beyond(demand.chances, in_use * kept, committed - added * kept)
-        return tariff.spot_price * excess + (1.0 - tariff.spot_price) * on_demand
-
-    grown = rest(np.multiply.outer(gpus, members)) - rest(np.zeros((1, 1)))
-    adds: FloatArray = (1.0 - goes_on) * (grown @ sizes)
+    in_use: FloatArray = np.arange(chances.shape[-1], dtype=np.float64) * at.laws[gpu_type].unit
+    members = np.arange(2 + min(_MOST_JOBS, int(np.log(_LEFT) / np.log(goes_on)) if goes_on else 0))
+    sizes = (1.0 - goes_on) * goes_on ** (members[1:] - 1.0)
+    added, kept = np.multiply.outer(gpus, members), 1.0 - tariff.spot_share
+    paid = sum_beyond(chances, in_use * kept, committed - added * kept)
+    if tariff.spot_share:
+        paid += tariff.spot_price * (sum_beyond(chances, in_use, committed - added) - paid)
+    adds: FloatArray = (1.0 - goes_on) * np.einsum("...m,m->...", paid[..., 1:] - paid[..., :1], sizes)
     return adds
 
 
