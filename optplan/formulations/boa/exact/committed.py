@@ -33,6 +33,7 @@ from optplan.formulations.boa.laws.demand import Demand, count_jobs
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
 from optplan.solvers.paths import switching
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 #: Relative gap to which the relaxation is solved, unless its plan keeps the bill: bills lie further from it than that.
 _RELAXED = 1e-2
@@ -45,7 +46,7 @@ _FAR = 1e-3
 _ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
 #: Plans on demand are listed up to such a multiple of the one found; a bill may be misjudged by such a part of the
 #: budget; and so many are billed at most.
-_AROUND, _DOUBT, _MOST_AROUND = 1.003, 1e-4, 8
+_AROUND, _DOUBT, _MOST_AROUND, _FEW, _MANY = (2.0, 1.02, 1.003), 1e-4, 8, 1_000, 10_000_000
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -156,7 +157,7 @@ def _search(
         at = best
         reach = reach or _use(instance, begin, best.solution) + (budget - best.bill) / slope
     if reach and not linked and instance.policy is Policy.PURE:
-        yield from _look_around(instance, at, costs, begin, reach * _AROUND, request)
+        yield from _look_around(instance, at, costs, begin, reach, request)
 
 
 def _look_around(
@@ -164,7 +165,7 @@ def _look_around(
     at: _Priced,
     costs: Sequence[PathCosts],
     weighed: Sequence[PathCosts],
-    most: float,
+    reach: float,
     request: SolveRequest,
 ) -> Iterator[_Priced]:
     """Yield plans within an amount of the row that are better than one, and whose bills keep the budget, it seems."""
@@ -184,15 +185,29 @@ def _look_around(
             total += instance.prices_on_demand[kind] * float(jobs.mean(axis=0).sum())
         return total
 
-    spare, billed = budget - at.bill, 0
-    spare += sum(weigh(name, branch) for name in instance.classes for branch in at.solution.branches[name])
-    for total, write in list_better(instance, weighed, at.objective * (1.0 - _ROUNDING), most, weigh):
-        if total <= spare + _DOUBT * budget and billed < _MOST_AROUND:
+    spare = (
+        budget
+        - at.bill
+        + sum(weigh(name, branch) for name in instance.classes for branch in at.solution.branches[name])
+    )
+    for share in _AROUND:
+        effort = Effort(request.stopwatch, max_labels=_FEW if share > _AROUND[-1] else _MANY)
+        try:
+            listed = list(
+                list_better(instance, weighed, at.objective * (1.0 - _ROUNDING), reach * share, weigh, effort)
+            )
+        except OutOfEffortError:
+            continue
+        if share > _AROUND[-1] and len(listed) > _MOST_AROUND:
+            continue
+        if len(listed) > _MOST_AROUND:
+            listed = [each for each in listed if each[0] <= spare + _DOUBT * budget][:_MOST_AROUND]
+        for _, write in listed:
             request.stopwatch.require()
-            billed += 1
             yield (one := _price(instance, write(), costs))
             if one.bill <= budget:
-                return
+                break
+        return
 
 
 def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Priced:

@@ -76,13 +76,15 @@ def list_better(
     value: float,
     most: float,
     weigh: Callable[[str, Branch], float],
+    effort: Effort,
 ) -> Iterator[tuple[float, Callable[[], BoaSolution]]]:
     """Yield the pure plans of less than a value within an amount of the one limit that no other one dominates.
 
-    By value, the least first, each as the sum of what its classes' paths weigh, and a function that writes it.
+    By value, the least first, each as the sum of what its classes' paths weigh, and a function that writes it. Raises
+    OutOfEffortError, before the first one.
     """
-    graphs, effort = switching.LinkedGraphs.from_costs(costs), Effort()
-    bound = single.maximise_bound(graphs, most)
+    graphs = switching.LinkedGraphs.from_costs(costs)
+    bound = single.maximise_bound(graphs, most, effort=effort)
     if isinstance(bound, single.BudgetShortfall) or bound.bound >= value:
         return
     # Whatever is better within the amount has a reduced cost below this.
