@@ -12,7 +12,7 @@ What is proven is the optimum at prices that no bill is below, idle GPUs free: :
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,9 +44,10 @@ _FAR = 1e-3
 #: Solves for each set of weights, and their relative gap; and where further limits make each of them take long. Those
 #: for the prices on demand find the plan of who chooses widths first, and are not to miss it.
 _ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
-#: Plans on demand are listed up to such a multiple of the one found; a bill may be misjudged by such a part of the
-#: budget; and so many are billed at most.
-_AROUND, _DOUBT, _MOST_AROUND, _FEW, _MANY = (2.0, 1.02, 1.003), 1e-4, 8, 1_000, 10_000_000
+#: Better plans on demand are listed up to such multiples of the one whose bill is the budget: to the last, or further
+#: where they are this few. So many are billed; of more, those whose bill seems to be above the budget by such a part at
+#: most. Labels that these lists may take, the last one the larger number, and pairs.
+_AROUND, _BILLED, _DOUBT, _LABELS, _PAIRS = (2.0, 1.02, 1.003), 8, 1e-4, (1_000, 300_000), 500_000
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -168,10 +169,31 @@ def _look_around(
     reach: float,
     request: SolveRequest,
 ) -> Iterator[_Priced]:
-    """Yield plans within an amount of the row that are better than one, and whose bills keep the budget, it seems."""
-    # A bill may keep the budget again for amounts above one that does not. To first order, which is close, it differs
-    # by what is added by the jobs that a path adds.
-    budget, adds = instance.budget_amount(), dict[tuple[str, str], FloatArray]()
+    """Yield plans up to an amount of the row, and a bit beyond, better than one, until a bill keeps the budget."""
+    # Bills may keep the budget again for amounts above one that does not.
+    budget, weigh = instance.budget_amount(), _estimate(instance, at)
+    own = sum(weigh(name, branch) for name in instance.classes for branch in at.solution.branches[name])
+    value, most = at.objective * (1.0 - _ROUNDING), own + budget * (1.0 + _DOUBT) - at.bill
+    for share in _AROUND:
+        last = share == _AROUND[-1]
+        effort = Effort(request.stopwatch, max_labels=_LABELS[last], max_pairs=_PAIRS)
+        try:
+            listed = list(list_better(instance, weighed, value, reach * share, weigh, effort))
+        except OutOfEffortError:
+            continue
+        few = len(listed) <= _BILLED
+        for _, write in [each for each in listed if few or each[0] <= most][:_BILLED] if few or last else ():
+            request.stopwatch.require()
+            yield (one := _price(instance, write(), costs))
+            if one.bill <= budget:
+                return
+        if few:
+            return
+
+
+def _estimate(instance: BoaInstance, at: _Priced) -> Callable[[str, Branch], float]:
+    """Return what tells what the jobs of a class on a path add to a bill; to first order bills differ by this."""
+    adds: dict[tuple[str, str], FloatArray] = {}
 
     def weigh(name: str, branch: Branch) -> float:
         total, options = 0.0, instance.options(name)
@@ -185,29 +207,7 @@ def _look_around(
             total += instance.prices_on_demand[kind] * float(jobs.mean(axis=0).sum())
         return total
 
-    spare = (
-        budget
-        - at.bill
-        + sum(weigh(name, branch) for name in instance.classes for branch in at.solution.branches[name])
-    )
-    for share in _AROUND:
-        effort = Effort(request.stopwatch, max_labels=_FEW if share > _AROUND[-1] else _MANY)
-        try:
-            listed = list(
-                list_better(instance, weighed, at.objective * (1.0 - _ROUNDING), reach * share, weigh, effort)
-            )
-        except OutOfEffortError:
-            continue
-        if share > _AROUND[-1] and len(listed) > _MOST_AROUND:
-            continue
-        if len(listed) > _MOST_AROUND:
-            listed = [each for each in listed if each[0] <= spare + _DOUBT * budget][:_MOST_AROUND]
-        for _, write in listed:
-            request.stopwatch.require()
-            yield (one := _price(instance, write(), costs))
-            if one.bill <= budget:
-                break
-        return
+    return weigh
 
 
 def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Priced:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolut
 from optplan.formulations.boa.exact.costs import bound_at, list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import families, single, switching
@@ -92,6 +93,10 @@ def list_better(
     sets = graphs.find_path_sets(multipliers, value - bound.bound, effort)
     choices = list_choices(sets, MergeTarget(multipliers, np.array([most]), value, cost), effort)[::-1]
     weighed: dict[tuple[int, int], float] = {}
+
+    def write(chosen: IntArray) -> BoaSolution:
+        return write_columns(instance, sets.trace(chosen).payload)
+
     for choice in choices:
         total = 0.0
         for place, (name, job_class) in enumerate(instance.classes.items()):
@@ -100,7 +105,7 @@ def list_better(
                 columns = sets.trace(choice).payload[place, : job_class.num_epochs]
                 weighed[key] = weigh(name, write_branch(instance, name, columns))
             total += weighed[key]
-        yield total, lambda choice=choice: write_columns(instance, sets.trace(choice).payload)
+        yield total, partial(write, choice)
 
 
 def _solve_linked(
