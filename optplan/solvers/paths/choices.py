@@ -100,7 +100,7 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
 
 
 def list_choices(paths: PathSets, target: MergeTarget, effort: Effort) -> list[IntArray]:
-    """Return the undominated choices (G,) among those asked for; of one limit, by rising consumption."""
+    """Return the choices (G,) asked for, within one limit, that none of less consumption dominates, the least first."""
     base, merging = _start_merge(paths, target, effort)
     left = _merge_down(paths, merging, 1)
     return [] if left is None else [_write_choice(base, left, [place]) for place in range(left[0].value.size)]

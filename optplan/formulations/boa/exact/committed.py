@@ -47,7 +47,7 @@ _ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
 #: Better plans on demand are listed up to such multiples of the one whose bill is the budget: to the last, or further
 #: where they are this few. So many are billed; of more, those whose bill seems to be above the budget by such a part at
 #: most. Labels that these lists may take, the last one the larger number, and pairs.
-_AROUND, _BILLED, _DOUBT, _LABELS, _PAIRS = (2.0, 1.02, 1.003), 8, 1e-4, (1_000, 300_000), 500_000
+_AROUND, _BILLED, _DOUBT, _LABELS, _PAIRS = (2.0, 1.02, 1.003), 8, 1e-4, (1_000, 1_000_000), 2_000_000
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
