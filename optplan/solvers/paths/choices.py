@@ -17,6 +17,7 @@ al., "Column generation based primal heuristics", Electronic Notes in Discrete M
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,32 +93,52 @@ class _Totals:
 
 def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> IntArray | None:
     """Return the choice (G,), each graph's path, of least value among those asked for; None without any."""
+    base, merging = _start_merge(paths, target, effort)
+    left = _merge_down(paths, merging, 2)
+    pair = None if left is None else merging.match(*left)
+    return None if left is None or pair is None else _write_choice(base, left, pair)
+
+
+def list_choices(paths: PathSets, target: MergeTarget, effort: Effort) -> list[IntArray]:
+    """Return the choices (G,) asked for, within one limit, that none of less consumption dominates, the least first."""
+    base, merging = _start_merge(paths, target, effort)
+    left = _merge_down(paths, merging, 1)
+    return [] if left is None else [_write_choice(base, left, [place]) for place in range(left[0].value.size)]
+
+
+def _start_merge(paths: PathSets, target: MergeTarget, effort: Effort) -> tuple[IntArray, _ParetoMerge]:
+    """Return the choice of least reduced cost, and what merges sets relative to it."""
     reduced_cost = paths.value + paths.consumption @ target.multipliers
     owner = np.repeat(np.arange(paths.starts.size - 1), np.diff(paths.starts))
     base = np.lexsort((reduced_cost, owner))[paths.starts[:-1]]
-    merging = _ParetoMerge(paths, base, target, effort)
+    return base, _ParetoMerge(paths, base, target, effort)
+
+
+def _merge_down(paths: PathSets, merging: _ParetoMerge, most: int) -> list[_Totals] | None:
+    """Merge the sets of all graphs, smallest first, until so many are left; None where no choice is asked for."""
     sets = [merging.split_off(graph) for graph in np.flatnonzero(np.diff(paths.starts) > 1).tolist()]
     sets += [merging.nothing() for _ in range(2 - len(sets))]
     # Equal sizes leave the queue in the order of their making, so the outcome is deterministic.
     queue = [(part.value.size, number, part) for number, part in enumerate(sets)]
     heapq.heapify(queue)
     least = np.sum([part.least for part in sets], axis=0)
-    for number in range(len(sets), 2 * len(sets) - 2):
+    for number in range(len(sets), 2 * len(sets) - most):
         first, second = heapq.heappop(queue)[2], heapq.heappop(queue)[2]
         rest = least - first.least - second.least
         merged = merging.multiply(first, second, rest)
         if not merged.value.size:
             return None
-        effort.charge_labels(0, merged.value.size)
+        merging.effort.charge_labels(0, merged.value.size)
         least = rest + merged.least
         heapq.heappush(queue, (merged.value.size, number, merged))
-    first, second = heapq.heappop(queue)[2], heapq.heappop(queue)[2]
-    pair = merging.match(first, second)
-    if pair is None:
-        return None
+    return [heapq.heappop(queue)[2] for _ in range(most)]
+
+
+def _write_choice(base: IntArray, parts: Sequence[_Totals], places: Sequence[int]) -> IntArray:
+    """Return the choice behind totals at some places of the last sets."""
     choice = base.copy()
-    first.write_choice(pair[0], choice)
-    second.write_choice(pair[1], choice)
+    for part, place in zip(parts, places, strict=True):
+        part.write_choice(place, choice)
     return choice
 
 

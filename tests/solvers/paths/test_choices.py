@@ -14,7 +14,7 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.progress import Stopwatch
 from optplan.solvers.paths import TUNING
-from optplan.solvers.paths.choices import MergeTarget, choose_paths, find_nearest, merge_path_sets
+from optplan.solvers.paths.choices import MergeTarget, choose_paths, find_nearest, list_choices, merge_path_sets
 from optplan.solvers.paths.dominance import find_undominated
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.search import Effort, OutOfEffortError
@@ -151,6 +151,31 @@ def test_merge_finds_the_best_choice_within_its_limits(
     else:
         assert paths.used[choice].sum() <= budget
         assert paths.value[choice].sum() <= best
+
+
+@settings(max_examples=100)
+@given(point_sets, st.integers(0, 30), st.sampled_from([0.5, 1.0, 2.0]), st.integers(0, 12))
+def test_a_list_has_all_undominated_choices(
+    sets: list[list[tuple[int, int]]], budget: int, multiplier: float, excess: float
+) -> None:
+    """Of those within excess and budget each that no other one dominates is listed, the least used first."""
+    paths = listed_sets(sets)
+    positions = [range(int(first), int(last)) for first, last in zip(paths.starts, paths.starts[1:], strict=False)]
+    reduced_cost = paths.value + multiplier * paths.used
+    least = sum(float(reduced_cost[part.start : part.stop].min()) for part in positions)
+    target = MergeTarget(np.array([multiplier]), np.array([float(budget)]), 1e9, least + excess)
+    chosen = list_choices(paths, target, Effort())
+    listed = [(float(paths.used[each].sum()), float(paths.value[each].sum())) for each in chosen]
+    within = {
+        (float(paths.used[each].sum()), float(paths.value[each].sum()))
+        for each in map(list, product(*positions))
+        if reduced_cost[each].sum() <= least + excess and paths.used[each].sum() <= budget
+    }
+    best = {
+        one for one in within if not any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in within)
+    }
+    assert best <= set(listed) <= within
+    assert [used for used, _ in listed] == sorted(used for used, _ in listed)
 
 
 def test_merge_respects_its_limits() -> None:

@@ -12,7 +12,7 @@ What is proven is the optimum at prices that no bill is below, idle GPUs free: :
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,20 +20,23 @@ import numpy as np
 from optplan.contracts import Answer, SolveRequest, Status, Termination
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import status_of
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import solve_costs, value_of
-from optplan.formulations.boa.exact.peak.demand import find_demand, list_stays
+from optplan.formulations.boa.exact.paths import list_better, solve_costs, value_of
+from optplan.formulations.boa.exact.peak.demand import find_demand, follow_branch
 from optplan.formulations.boa.laws.commitments import Bill, Tariff, bill_demand, sum_beyond
-from optplan.formulations.boa.laws.demand import Demand, gather_crowd
+from optplan.formulations.boa.laws.demand import Demand, count_jobs
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import least_path
+from optplan.solvers.paths import switching
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 
+#: Relative gap to which the relaxation is solved, unless its plan keeps the bill: bills lie further from it than that.
+_RELAXED = 1e-2
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
 #: Plans whose use differs by such a part say how the bill grows.
@@ -41,6 +44,10 @@ _FAR = 1e-3
 #: Solves for each set of weights, and their relative gap; and where further limits make each of them take long. Those
 #: for the prices on demand find the plan of who chooses widths first, and are not to miss it.
 _ALONE, _LINKED = ((6, 4, 4), 1e-5), ((2, 2, 2), 1e-3)
+#: Better plans on demand are listed up to such multiples of the one whose bill is the budget: to the last, or further
+#: where they are this few. So many are billed; of more, those whose bill seems to be above the budget by such a part at
+#: most. Labels that these lists may take, the last one the larger number, and pairs.
+_AROUND, _BILLED, _DOUBT, _LABELS, _PAIRS = (2.0, 1.02, 1.003), 8, 1e-4, (1_000, 1_000_000), 2_000_000
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -66,7 +73,8 @@ def refuse_uncommitted(instance: BoaInstance) -> str:
 def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Find good whole widths and the best number of committed GPUs within a bill, with the bound at least prices."""
     plain = describe(instance).features <= {"gpu-types", "whole-nodes", "commitments"}
-    base = (solve_layered_paths if plain else solve_linked_paths)(instance, request)
+    relax = solve_layered_paths if plain else solve_linked_paths
+    base = relax(instance, replace(request, gap=max(request.gap, _RELAXED)))
     if base.solution is None or base.objective is None:
         if base.infeasibility is None:
             return base
@@ -74,6 +82,7 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     budget, costs, found = instance.budget_amount(), cost_steps(instance), list[_Priced]()
     first = _price(instance, base.solution, costs)
     if first.bill <= budget:
+        base = relax(instance, request)
         return base if instance.prices_in_budget == instance.prices_on_demand else replace(base, shadow_prices={})
     try:
         # Of several types, one is used much where it is committed and little where it is not: so from both sides.
@@ -100,31 +109,33 @@ def _search(
     instance: BoaInstance,
     first: _Priced,
     costs: Sequence[PathCosts],
-    weighed: Sequence[PathCosts],
+    begin: Sequence[PathCosts],
     request: SolveRequest,
 ) -> Iterator[_Priced]:
     """Yield plans, from the first weights on: for each those along the secants of the bill over the row's amount."""
-    budget, at = instance.budget_amount(), first
+    budget, at, weighed, reach, on_demand = instance.budget_amount(), first, begin, 0.0, begin is not costs
     others = list(instance.limits.values())[1:]
-    most, gap = _LINKED if others or any(each.num_groups > 1 for each in costs) else _ALONE
+    linked = bool(others) or any(each.num_groups > 1 for each in costs)
+    most, gap = _LINKED if linked else _ALONE
     for number, tries in enumerate(most):
         weighed = _weigh(instance, costs, at) if number else weighed
-        taken, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
+        taken, least = _use(instance, weighed, at.solution), _find_least(weighed) * (1.0 + _ROUNDING)
         # By so much a bill grows with what is taken: by all of it, and of prices on demand by a share.
         steep = slope = 1.0 if number else at.bill / taken
-        bill, low, high, best = at.bill, least, np.inf, None
+        # On demand the budget itself is an amount that keeps it.
+        bill, low, high, best = at.bill, least if number or not on_demand else max(least, budget), np.inf, None
         amount = taken + (budget - bill) / slope
         for attempt in range(tries + 1):
             if attempt == tries:
-                if best is not None:
+                if best is not None or number:
                     break
-                amount = least if number else budget  # on demand that keeps the budget
+                amount = low
             request.stopwatch.require()
-            amount = max(amount, least)
+            amount = max(amount, low)
             limits = np.array([amount, *others])
             answer = solve_costs(instance, weighed, limits=limits, gap=gap, stopwatch=request.stopwatch)
             if answer is None or answer.solution is None:
-                least = low = amount
+                low = amount
                 amount = 0.5 * (amount + taken)
                 continue
             one = _price(instance, answer.solution, costs)
@@ -143,8 +154,60 @@ def _search(
             amount = end + (budget * (1.0 - 0.5 * _CLOSE) - bill) / slope
             amount = amount if low < amount < high else 0.5 * (low + high)
         if best is None or (number and best.objective > at.objective * (1.0 - gap)):
-            return
+            break
         at = best
+        reach = reach or _use(instance, begin, best.solution) + (budget - best.bill) / slope
+    if reach and not linked and instance.policy is Policy.PURE:
+        yield from _look_around(instance, at, costs, begin, reach, request)
+
+
+def _look_around(
+    instance: BoaInstance,
+    at: _Priced,
+    costs: Sequence[PathCosts],
+    weighed: Sequence[PathCosts],
+    reach: float,
+    request: SolveRequest,
+) -> Iterator[_Priced]:
+    """Yield plans up to an amount of the row, and a bit beyond, better than one, until a bill keeps the budget."""
+    # Bills may keep the budget again for amounts above one that does not.
+    budget, weigh = instance.budget_amount(), _estimate(instance, at)
+    own = sum(weigh(name, branch) for name in instance.classes for branch in at.solution.branches[name])
+    value, most = at.objective * (1.0 - _ROUNDING), own + budget * (1.0 + _DOUBT) - at.bill
+    for share in _AROUND:
+        last = share == _AROUND[-1]
+        effort = Effort(request.stopwatch, max_labels=_LABELS[last], max_pairs=_PAIRS)
+        try:
+            listed = list(list_better(instance, weighed, value, reach * share, weigh, effort))
+        except OutOfEffortError:
+            continue
+        few = len(listed) <= _BILLED
+        for _, write in [each for each in listed if few or each[0] <= most][:_BILLED] if few or last else ():
+            request.stopwatch.require()
+            yield (one := _price(instance, write(), costs))
+            if one.bill <= budget:
+                return
+        if few:
+            return
+
+
+def _estimate(instance: BoaInstance, at: _Priced) -> Callable[[str, Branch], float]:
+    """Return what tells what the jobs of a class on a path add to a bill; to first order bills differ by this."""
+    adds: dict[tuple[str, str], FloatArray] = {}
+
+    def weigh(name: str, branch: Branch) -> float:
+        total, options = 0.0, instance.options(name)
+        for stay in follow_branch(instance, name, branch):
+            kind, paid = stay.gpu_type, options.paid[options.of_type(stay.gpu_type)]
+            if (name, kind) not in adds:
+                committed = instance.gpu_types[kind].commitments is not None
+                chances = at.laws[kind].chances
+                adds[name, kind] = _add_jobs(instance, at, name, kind, paid, chances) if committed else paid[None]
+            jobs = count_jobs(instance, [stay])[2] * adds[name, kind][:, paid.searchsorted(stay.gpus)]
+            total += instance.prices_on_demand[kind] * float(jobs.mean(axis=0).sum())
+        return total
+
+    return weigh
 
 
 def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Priced:
@@ -165,7 +228,18 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
             own, price = options.of_type(gpu_type), instance.prices_on_demand[gpu_type]
             adds = options.paid[own]
             if at is not None and instance.gpu_types[gpu_type].commitments is not None:
-                adds = _add_clumps(instance, at, each.name, gpu_type, adds)
+                chances = at.laws[gpu_type].any_time
+                if instance.classes[each.name].arrivals is not None:  # more of them are there at some hours
+                    stays = [
+                        s for one in at.solution.branches[each.name] for s in follow_branch(instance, each.name, one)
+                    ]
+                    by_hour = count_jobs(instance, stays)[2].sum(axis=1)
+                    chances = (
+                        by_hour
+                        / by_hour.sum()
+                        @ np.broadcast_to(at.laws[gpu_type].chances, (by_hour.size, chances.size))
+                    )
+                adds = _add_jobs(instance, at, each.name, gpu_type, adds, chances)
             weight[own] = price * adds / (options.paid[own] * options.price[own])
         run, enter = each.run_consumption.copy(), each.enter_consumption.copy()
         run[0], enter[0] = run[0] * weight, enter[0] * weight
@@ -173,27 +247,21 @@ def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None
     return weighed
 
 
-def _add_clumps(instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray) -> FloatArray:
-    """Return (K,) what one more job of a class on numbers of GPUs adds on average to what is paid beyond committed."""
-    tariff, demand, committed = Tariff.of(instance.gpu_types[gpu_type]), at.laws[gpu_type], at.bills[gpu_type].number
-    arrivals, chances = instance.classes[name].arrivals, demand.any_time
+def _add_jobs(
+    instance: BoaInstance, at: _Priced, name: str, gpu_type: str, gpus: FloatArray, chances: FloatArray
+) -> FloatArray:
+    """Return (..., K) what one more job of a class on numbers of GPUs adds on average, by chances (..., N) of those."""
+    tariff, committed = Tariff.of(instance.gpu_types[gpu_type]), at.bills[gpu_type].number
+    arrivals = instance.classes[name].arrivals
     goes_on = 0.0 if arrivals is None else arrivals.repeat
-    if arrivals is not None:  # more of them come at some hours
-        own = [stay for stay in list_stays(instance, at.solution) if stay.job_class == name]
-        by_hour = gather_crowd(instance, own, steady=False).jobs.sum(axis=1)
-        chances = by_hour / by_hour.sum() @ np.broadcast_to(demand.chances, (by_hour.size, chances.size))
-    in_use: FloatArray = np.arange(chances.size, dtype=np.float64) * demand.unit
-    members = np.arange(1, 2 + min(_MOST_JOBS, int(np.log(_LEFT) / np.log(goes_on)) if goes_on else 0))
-    sizes = (1.0 - goes_on) * goes_on ** (members - 1.0)
-
-    def rest(added: FloatArray) -> FloatArray:
-        excess = sum_beyond(chances, in_use, committed - added)
-        kept = 1.0 - tariff.spot_share
-        on_demand = sum_beyond(chances, in_use * kept, committed - added * kept)
-        return tariff.spot_price * excess + (1.0 - tariff.spot_price) * on_demand
-
-    grown = rest(np.multiply.outer(gpus, members)) - rest(np.zeros(1))
-    adds: FloatArray = (1.0 - goes_on) * (grown @ sizes)
+    in_use: FloatArray = np.arange(chances.shape[-1], dtype=np.float64) * at.laws[gpu_type].unit
+    members = np.arange(2 + min(_MOST_JOBS, int(np.log(_LEFT) / np.log(goes_on)) if goes_on else 0))
+    sizes = (1.0 - goes_on) * goes_on ** (members[1:] - 1.0)
+    added, kept = np.multiply.outer(gpus, members), 1.0 - tariff.spot_share
+    paid = sum_beyond(chances, in_use * kept, committed - added * kept)
+    if tariff.spot_share:
+        paid += tariff.spot_price * (sum_beyond(chances, in_use, committed - added) - paid)
+    adds: FloatArray = (1.0 - goes_on) * np.einsum("...m,m->...", paid[..., 1:] - paid[..., :1], sizes)
     return adds
 
 
@@ -202,10 +270,7 @@ def _use(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolutio
     return value_of(instance, [each.turned(BUDGET) for each in costs], solution)
 
 
-def _find_least(instance: BoaInstance, costs: Sequence[PathCosts]) -> float:
+def _find_least(costs: Sequence[PathCosts]) -> float:
     """Return the least of the first limit that any plan takes."""
-    least = 0.0
-    for each in costs:
-        run, enter = (turned := each.turned(BUDGET)).weighted(np.zeros(len(turned.limits)))
-        least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
-    return least
+    first = (np.arange(len(costs[0].limits)) == 0).astype(np.float64)
+    return switching.LinkedGraphs.from_costs(costs).best_paths(first, value_weight=0.0).total_used

@@ -7,8 +7,9 @@ otherwise it is the one of linked paths.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,11 @@ from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolut
 from optplan.formulations.boa.exact.costs import bound_at, list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import families, single, switching
+from optplan.solvers.paths.choices import MergeTarget, list_choices
 from optplan.solvers.paths.search import Effort
 
 
@@ -67,6 +69,43 @@ def solve_costs(
         return None
     multipliers = (found.lagrangian.multiplier,)
     return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound, multipliers)
+
+
+def list_better(
+    instance: BoaInstance,
+    costs: Sequence[PathCosts],
+    value: float,
+    most: float,
+    weigh: Callable[[str, Branch], float],
+    effort: Effort,
+) -> Iterator[tuple[float, Callable[[], BoaSolution]]]:
+    """Yield the pure plans of less than a value within an amount of the one limit that no other one dominates.
+
+    By value, the least first, each as the sum of what its classes' paths weigh, and a function that writes it. Raises
+    OutOfEffortError, before the first one.
+    """
+    graphs = switching.LinkedGraphs.from_costs(costs)
+    bound = single.maximise_bound(graphs, most, effort=effort)
+    if isinstance(bound, single.BudgetShortfall) or bound.bound >= value:
+        return
+    # Whatever is better within the amount has a reduced cost below this.
+    multipliers, cost = np.array([bound.multiplier]), value + bound.multiplier * most
+    sets = graphs.find_path_sets(multipliers, value - bound.bound, effort)
+    choices = list_choices(sets, MergeTarget(multipliers, np.array([most]), value, cost), effort)[::-1]
+    weighed: dict[tuple[int, int], float] = {}
+
+    def write(chosen: IntArray) -> BoaSolution:
+        return write_columns(instance, sets.trace(chosen).payload)
+
+    for choice in choices:
+        total = 0.0
+        for place, (name, job_class) in enumerate(instance.classes.items()):
+            key = place, int(choice[place])
+            if key not in weighed:
+                columns = sets.trace(choice).payload[place, : job_class.num_epochs]
+                weighed[key] = weigh(name, write_branch(instance, name, columns))
+            total += weighed[key]
+        yield total, partial(write, choice)
 
 
 def _solve_linked(

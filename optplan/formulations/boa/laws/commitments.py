@@ -112,9 +112,9 @@ def make_bill(tariff: Tariff, demand: Demand, committed: float | None = None) ->
 
 
 def sum_beyond(chances: FloatArray, values: FloatArray, numbers: FloatArray) -> FloatArray:
-    """Return the mean of what values (N,), increasing, are above each of some numbers."""
-    share = np.append(np.cumsum(chances[::-1])[::-1], 0.0)
-    mean = np.append(np.cumsum((chances * values)[::-1])[::-1], 0.0)
+    """Return the mean of what values (N,), increasing, are above each of some numbers, by chances (..., N)."""
+    behind = [(0, 0)] * (chances.ndim - 1) + [(0, 1)]
+    share, mean = (np.pad(np.cumsum(each[..., ::-1], -1)[..., ::-1], behind) for each in (chances, chances * values))
     first = np.searchsorted(values, numbers, side="right")
-    beyond: FloatArray = mean[first] - numbers * share[first]
+    beyond: FloatArray = mean[..., first] - numbers * share[..., first]
     return beyond

@@ -152,6 +152,13 @@ def has_patterns(instance: BoaInstance) -> bool:
 
 def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool, of: Crowd | None = None) -> Crowd:
     """Count the jobs that hold so many GPUs by hour of the day or, steady, at any time; cells as ``of`` a crowd."""
+    return _merge(*count_jobs(instance, stays, steady=steady), None if of is None or of.unit > 1 else of.size - 1)
+
+
+def count_jobs(
+    instance: BoaInstance, stays: Sequence[Stay], *, steady: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return for all P phases of stays the GPUs held, the chance that a clump goes on, and jobs (H, P) by hour."""
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
     parts = [(stay.gpus, stay.lasts_h, stay.rate_per_hour * stay.held) for stay in stays] or [(np.zeros(0),) * 3]
@@ -165,7 +172,7 @@ def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool, of: 
             ends = times[:, None] - stay.begins_h
             span = _sum_rates(pattern.relative, ends) - _sum_rates(pattern.relative, ends - stay.lasts_h)
             repeat[own], jobs[:, own] = pattern.repeat, rate[own] * np.maximum(span, 0.0)
-    return _merge(gpus, repeat, jobs, None if of is None or of.unit > 1 else of.size - 1)
+    return gpus, repeat, jobs
 
 
 def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:

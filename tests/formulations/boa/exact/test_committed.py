@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import LagrangianCertificate, Status
 from optplan.errors import DataError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass
+from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.generators import random_boa
@@ -246,6 +247,38 @@ def test_other_formulations_say_why_they_have_none(name: str, path: str) -> None
     """A single search or job is billed for what it holds."""
     with pytest.raises(UsageError, match="GPUs are committed for streams of jobs, in gpu_types"):
         apply_changes(build_named(name), [parse_change(f"{path}={{1-year: {{discount: 0.3}}}}")])
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 6), st.integers(2, 8)),
+    above=st.sampled_from([0.002, 0.02, 0.1, 0.4]),
+    discount=st.floats(0.1, 0.8),
+    dispersion=st.sampled_from([None, 3.0]),
+)
+@example(seed=48, sizes=(1, 3, 5), above=0.1, discount=0.5861443328051817, dispersion=None)
+@example(seed=238, sizes=(4, 3, 3), above=0.4, discount=0.5147249213507159, dispersion=None)
+def test_no_plan_on_demand_is_missed(
+    seed: int, sizes: tuple[int, int, int], above: float, discount: float, dispersion: float | None
+) -> None:
+    """Where the bill of a plan on demand is the budget, what is found is no slower, near the least budgets, too."""
+    classes, epochs, widths = sizes
+    instance = random_boa(seed=seed, classes=classes, epochs=epochs, widths=widths)
+    if dispersion is not None:
+        name, job = next(iter(instance.classes.items()))
+        pattern = ArrivalPattern(hourly=[0.2] * 12 + [1.8] * 12, dispersion=dispersion)
+        instance = instance.replace(classes=dict(instance.classes) | {name: job.replace(arrivals=pattern)})
+    gpus = least_budget(instance)[0] * (1.0 + above)
+    plain = solve(instance.replace(budget=f"{gpus}gpu"), ranges=False)
+    assert plain.objective is not None
+    assert plain.solution is not None
+    committed = commit(instance, commitments={"1-year": {"discount": discount}})
+    bill = evaluate(committed.replace(budget=f"{gpus}gpu"), plain.solution).measures["bill"]
+    joint = solve(committed.replace(budget=f"{bill}gpu"), ranges=False)
+    assert joint.objective is not None
+    assert joint.objective <= plain.objective * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("gpus", [105, 160])

@@ -59,12 +59,12 @@ def list_stays(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "")
         stay
         for name in instance.classes
         for branch in solution.branches[name]
-        for stay in _follow(instance, name, branch)
+        for stay in follow_branch(instance, name, branch)
         if gpu_type in {"", stay.gpu_type}
     ]
 
 
-def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
+def follow_branch(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
     """List the stays of one branch: epochs that follow one another on the same GPUs are one stay."""
     job_class, options = instance.classes[name], instance.options(name)
     changed = np.ones(branch.widths.size, dtype=np.bool_)
