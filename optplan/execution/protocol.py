@@ -22,11 +22,13 @@ Metrics = Mapping[str, Any]
 class Capabilities:
     """What an executor can do beyond starting and stopping.
 
-    A virtual clock jumps. By ``lateness``, a part of a hard limit, a run may be over it, as processes end late.
+    A virtual clock jumps. Where nodes are there ``at_once``, nobody is spared one. By ``lateness``, a part of a hard
+    limit, a run may be over it, as processes end late.
     """
 
     name: str
     is_virtual: bool = False
+    at_once: bool = False
     lateness: float = 1e-9
 
 

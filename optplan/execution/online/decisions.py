@@ -50,11 +50,13 @@ class Decision:
 class Allocator:
     """Decides who holds what, and how many nodes are wanted; a decision costs what has changed since the last one."""
 
-    def __init__(self, table: Widths, rules: Rules) -> None:
+    def __init__(self, table: Widths, rules: Rules, *, at_once: bool = False) -> None:
+        # Where nodes are there ``at_once``, nobody is elsewhere before all that are wanted are told of.
         self._table, self._rules = table, rules
         self._most = {kind: rules.most_of(kind) for kind in rules.gpus_per_node}
         self._is_plain = len(self._most) == 1 or rules.most_gpus is None  # else nodes of types are granted by rank
         self._stock = Stock(rules)
+        self._stock.at_once = at_once and self._is_plain
         self._demand = dict.fromkeys(rules.gpus_per_node, 0)
         self._claims: dict[str, Claim] = {}
         self._put = 0
@@ -212,8 +214,10 @@ class Allocator:
         wanted = self._count_nodes()
         changing = [one for one in seen if one.is_changed]
         places = self._place(changing)
+        if stock.at_once:
+            wanted = {kind: stock.count_held(kind) for kind in wanted}
         decided = Decision(
-            places=places,
+            places={} if stock.coming else places,
             nodes=wanted,
             short=tuple(one.job.name for one in seen if one.got and not one.is_served),
             idle=stock.list_idle(wanted),
@@ -221,6 +225,7 @@ class Allocator:
         for one in changing:  # nothing of it is the case yet
             if one.got:
                 stock.free(places[one.job.name])
+        stock.cancel()
         for one in changing:
             if one.held:
                 stock.hold(one.job.place)

@@ -79,7 +79,7 @@ class StreamDriver(Loop[StreamState]):
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner = learner
         self._rows = Rows()
-        self._allocator = Allocator(state.table, rules)
+        self._allocator = Allocator(state.table, rules, at_once=executor.capabilities.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}

@@ -19,11 +19,11 @@ from optplan.units import SECONDS_PER_HOUR
 class VirtualStreamExecutor(ClockExecutor):
     """Runs jobs of a stream on a virtual clock, as an instance says that has the classes of all of them."""
 
-    capabilities = Capabilities("virtual", is_virtual=True)
-
     def __init__(self, truth: BoaInstance, *, now_s: float = 0.0) -> None:
         super().__init__(now_s)
         self._truth = truth
+        at_once = not any(known.start_s for known in truth.gpu_types.values())
+        self.capabilities = Capabilities("virtual", is_virtual=True, at_once=at_once)
         self._types: dict[str, str] = {}
         # By operation: it, how it gets on, and the ticket of what comes next.
         self._running: dict[str, tuple[Operation, Progress, int]] = {}

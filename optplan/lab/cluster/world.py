@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import count
 from typing import Annotated
@@ -89,7 +89,7 @@ class NodeLosses:
         self._clock, self._nodes = clock, nodes
         self._stream = np.random.default_rng([seed, 1])
         self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
-        self._watched: tuple[int, ...] = ()
+        self._watched: Sequence[int] = ()
         self._ends: dict[int, int] = {}
         self._losses = self._list_losses(read_spot_trace(world.spot_trace)) if world.spot_trace else iter(())
         self._share: float | None = None
@@ -103,9 +103,9 @@ class NodeLosses:
 
     def watch_nodes(self) -> None:
         """Draw when nodes that came are to be taken away, and forget those that went."""
-        if not self._rate_per_s or self._watched is self._nodes.names:
+        if not self._rate_per_s or self._watched == (names := self._nodes.names):
             return
-        self._watched = self._nodes.names
+        self._watched = names
         for node in self._watched:
             if node not in self._ends:
                 lifetime_s = float(self._stream.exponential(1.0 / self._rate_per_s))
@@ -117,9 +117,10 @@ class NodeLosses:
         """Return the nodes that an event takes away."""
         if event == _LOSSES:
             assert self._share is not None
-            drawn = self._stream.random(len(self._nodes.names)) < self._share
+            names = self._nodes.names
+            drawn = self._stream.random(len(names)) < self._share
             self._expect_losses()
-            return [node for node, is_lost in zip(self._nodes.names, drawn.tolist(), strict=True) if is_lost]
+            return [node for node, is_lost in zip(names, drawn.tolist(), strict=True) if is_lost]
         node = _FIRST_NODE - event
         del self._ends[node]
         return [node]

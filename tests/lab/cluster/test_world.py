@@ -65,7 +65,7 @@ class _Patient:
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Put the job on the second node."""
-        there = [node for node in sight.nodes if node and node not in sight.starting]
+        there = [node for node in sight.nodes if node]
         return {job: ((node, 1),) for job in sight.jobs for node in there}
 
 
