@@ -83,6 +83,10 @@ class Stock:
         self.used = dict.fromkeys(rules.gpus_per_node, 0)
         self.at_once, self.coming = False, list[str]()
         self._most = math.inf if rules.most_gpus is None else rules.most_gpus
+        # By type: how many nodes there may ever be.
+        self._most_nodes = {
+            kind: int(min(rules.most_of(kind), _PLENTY)) // size for kind, size in rules.gpus_per_node.items()
+        }
         self._free = {kind: FreeGpus[tuple[int, str]](size) for kind, size in rules.gpus_per_node.items()}
         # By name: the type of a node, and its place among those of the type.
         self._nodes: dict[str, tuple[str, tuple[int, str]]] = {}
@@ -136,15 +140,11 @@ class Stock:
     def _rent(self, kind: str) -> bool:
         """Let another node come, if there may be one."""
         there = self._free[kind]
-        if not self.at_once or len(there.by_node) >= self._count_most(kind):
+        if not self.at_once or len(there.by_node) >= self._most_nodes[kind]:
             return False
         self.coming.append(f"+{len(self.coming)}")
         self.add(self.coming[-1], Node(there.size, kind), _PLENTY + len(self.coming))
         return True
-
-    def _count_most(self, kind: str) -> int:
-        """Return how many nodes of a type there may ever be."""
-        return int(min(self.rules.most_of(kind), _PLENTY)) // self._free[kind].size
 
     def free(self, place: Place) -> None:
         """Make GPUs free to be taken."""
@@ -156,7 +156,7 @@ class Stock:
         """Return how many more GPUs of a type can be used."""
         there, used = self._free[kind], self.used[kind]
         capped = min(self.rules.cap(kind) - used, self._most - sum(self.used.values()))
-        nodes = self._count_most(kind) if self.at_once else len(there.by_node)
+        nodes = self._most_nodes[kind] if self.at_once else len(there.by_node)
         return max(0, int(min(nodes * there.size - used, capped)))
 
     def count_held(self, kind: str) -> int:

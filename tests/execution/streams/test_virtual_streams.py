@@ -22,7 +22,7 @@ from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.protocol import Executor, NodeRequest, Observation
+from optplan.execution.protocol import Capabilities, Executor, NodeRequest, Observation
 from optplan.execution.records import (
     JobArrived,
     NodeChanged,
@@ -406,6 +406,8 @@ def test_a_stream_goes_on_with_other_options_or_is_given_up(
 
 class Gone:
     """An executor whose nodes are gone; says what it was asked for."""
+
+    capabilities = Capabilities("gone")
 
     def __init__(self) -> None:
         self.ensured: list[str] = []
