@@ -5,7 +5,9 @@ place. The others are placed anew. Where nodes are short, a running job keeps wh
 there, one of those who wait runs on what is left, and the others wait for the cluster to grow.
 
 *Cluster sizing.* The widths of all jobs, those who wait included, add up to the GPUs and so to the nodes that are
-wanted, type by type.
+wanted, type by type. So who finds no node with room is put on several: nobody waits for a node to start while there are
+GPUs. Where nodes are there *at once*, as simulations may have it, there is nothing to wait for: another is wanted
+wherever a job would be on more nodes than it has to be, as far as quotas and ``most_gpus`` go.
 
 The paper stops at what is rented as it is needed. With quotas or ``most_gpus``, demand can be more than will ever be
 there: then an order says who is served (:class:`~optplan.execution.online.jobs.Order`). Nobody is put on what is left,
@@ -216,12 +218,12 @@ class Allocator:
         places = self._place(changing)
         if stock.at_once:
             wanted = {kind: stock.count_held(kind) for kind in wanted}
-        decided = Decision(
-            places={} if stock.coming else places,
-            nodes=wanted,
-            short=tuple(one.job.name for one in seen if one.got and not one.is_served),
-            idle=stock.list_idle(wanted),
-        )
+        idle, short = stock.list_idle(wanted), [one for one in seen if one.got and not one.is_served]
+        told: Mapping[str, Place] = places
+        if stock.coming:  # nobody is elsewhere before these are there
+            told = {one.job.name: {} for one in sorted(self._displaced.values(), key=_number)}
+            idle, short = (), sorted(self._short.values(), key=_number)
+        decided = Decision(told, wanted, tuple(one.job.name for one in short), idle)
         for one in changing:  # nothing of it is the case yet
             if one.got:
                 stock.free(places[one.job.name])
@@ -283,14 +285,16 @@ def _number(one: Claim) -> int:
     return one.number
 
 
-def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> Decision:
+def decide(
+    table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules, *, at_once: bool = False
+) -> Decision:
     """Decide from nothing who holds what, and how many nodes are wanted; deciding again from that changes nothing.
 
     ``jobs`` are all that have arrived and are not over, and ``nodes`` those that can be used. A place that is no longer
     there, or that others hold as well, counts as none. Two jobs of one name are refused, as is a type of the table or
     of a node that the rules do not know.
     """
-    allocator = Allocator(table, rules)
+    allocator = Allocator(table, rules, at_once=at_once)
     for number, (name, node) in enumerate(nodes.items()):
         allocator.add_node(name, node, number)
     places: dict[str, Place] = {job.name: job.place or {} for job in jobs}

@@ -15,7 +15,7 @@ from optplan.schema import LARGEST_COUNT
 
 
 class Nodes:
-    """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed."""
+    """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed; on a clock of their own."""
 
     # A node that is rented again within ``reclaim_s`` of its return is there after ``warm_start_s``, others after
     # ``start_s``; ``reclaimed_s`` is the time in between. Nobody holds ``starting`` ones, which are known with the time
@@ -27,7 +27,6 @@ class Nodes:
         gpus_per_node: int,
         fixed: int | None = None,
         *,
-        clock: VirtualClock[Any],
         start_s: float = 0.0,
         warm_start_s: float | None = None,
         reclaim_s: float = 0.0,
@@ -40,9 +39,10 @@ class Nodes:
         self.gpus_per_node = gpus_per_node
         self.is_fixed = fixed is not None
         self.used = 0
+        self.clock = VirtualClock[Any]()
         self.starting: dict[int, tuple[float, int]] = {}
         self.started_s: list[float] = []
-        self._clock, self._start_s = clock, start_s
+        self._start_s = start_s
         self._warm_start_s = start_s if warm_start_s is None else warm_start_s
         self._reclaim_s = reclaim_s
         self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
@@ -110,7 +110,7 @@ class Nodes:
 
     def rent(self, count: int) -> None:
         """Rent more nodes, which stay until they are retired."""
-        now_s = self._clock.now
+        now_s = self.clock.now
         for node in range(self._made, self._made + count):
             start_s = self._start_s
             while self._leaving and self._leaving[0] <= now_s:
@@ -119,7 +119,7 @@ class Nodes:
                 self.reclaimed_s -= self._leaving.pop() - now_s
                 start_s = self._warm_start_s
             if start_s:
-                self.starting[node] = now_s, self._clock.schedule(now_s + start_s, node)
+                self.starting[node] = now_s, self.clock.schedule(now_s + start_s, node)
             else:
                 self._add(node)
         self._made += max(count, 0)
@@ -143,7 +143,7 @@ class Nodes:
             self._remove(node)
             if self._reclaim_s:
                 self.reclaimed_s += self._reclaim_s
-                self._leaving.append(self._clock.now + self._reclaim_s)
+                self._leaving.append(self.clock.now + self._reclaim_s)
 
     def lose(self, node: int) -> None:
         """Let a node on which nobody is any more be taken away; where their number is fixed, another is rented."""
@@ -165,5 +165,5 @@ class Nodes:
     def _stop_starting(self, node: int) -> None:
         """Note how long a node took to start, or started until it went."""
         since_s, ticket = self.starting.pop(node)
-        self._clock.cancel(ticket)
-        self.started_s.append(self._clock.now - since_s)
+        self.clock.cancel(ticket)
+        self.started_s.append(self.clock.now - since_s)

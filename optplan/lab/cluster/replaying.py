@@ -65,9 +65,8 @@ def replay(
     if nodes is not None and world.reclaim_s and not isinstance(policy, SizingPolicy):
         problem = f"got {world.reclaim_s:g}, and {policy.name} gives none of its {nodes} nodes back"
         raise DataError("reclaim_s", problem, "let nodes be rented when they are needed (no --nodes), or leave it out")
-    clock = VirtualClock[Job | int]()
-    starts = {"start_s": start_s, "warm_start_s": world.warm_start_s, "reclaim_s": world.reclaim_s}
-    outcome = _Cluster(ordered, policy, Nodes(gpus_per_node, nodes, clock=clock, **starts), clock, world, seed).run()
+    there = Nodes(gpus_per_node, nodes, start_s=start_s, warm_start_s=world.warm_start_s, reclaim_s=world.reclaim_s)
+    outcome = _Cluster(ordered, policy, there, world, seed).run()
     outcome.check()
     return outcome
 
@@ -75,20 +74,12 @@ def replay(
 class _Cluster:
     """The state of a replay."""
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        policy: SchedulingPolicy,
-        nodes: Nodes,
-        clock: VirtualClock[Job | int],
-        world: World,
-        seed: int,
-    ) -> None:
-        self._jobs, self._policy, self._nodes, self._clock = jobs, policy, nodes, clock
-        self._world, self._seed = world, seed
+    def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
+        self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
         # Where jobs slow one another down, nobody knows when they end an epoch.
         self._patient = policy if isinstance(policy, PatientPolicy) and not world.interference else None
+        self._clock: VirtualClock[Job | int] = nodes.clock
         self._active: dict[Job, None] = {}
         self._running = 0
         self._changed: dict[Job, None] = {}
@@ -99,7 +90,7 @@ class _Cluster:
         self._learners = [job for job in jobs if job.agent is not None]
         self._timeline = Usage(nodes.rented)
         self._stays = array("d")  # rows of job, waits since, holds since, until and GPUs: there may be many
-        self._interruptions = NodeLosses(world, seed, self._clock, nodes)
+        self._interruptions = NodeLosses(world, seed, nodes)
         self._interference = Interference(world.interference)
         self._renter = Renter(nodes)
         self._work = Bins()

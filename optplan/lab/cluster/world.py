@@ -16,7 +16,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from optplan.errors import DataError
-from optplan.execution.clock import VirtualClock
 from optplan.instances.spot_traces import SpotTrace, read_spot_trace
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.nodes import Nodes
@@ -85,8 +84,8 @@ _FIRST_NODE = -3
 class NodeLosses:
     """When nodes are taken away: numbers of -2 and below on the clock of a replay."""
 
-    def __init__(self, world: World, seed: int, clock: VirtualClock[Job | int], nodes: Nodes) -> None:
-        self._clock, self._nodes = clock, nodes
+    def __init__(self, world: World, seed: int, nodes: Nodes) -> None:
+        self._clock, self._nodes = nodes.clock, nodes
         self._stream = np.random.default_rng([seed, 1])
         self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
         self._watched: Sequence[int] = ()
