@@ -57,8 +57,7 @@ class Allocator:
         self._table, self._rules = table, rules
         self._most = {kind: rules.most_of(kind) for kind in rules.gpus_per_node}
         self._is_plain = len(self._most) == 1 or rules.most_gpus is None  # else nodes of types are granted by rank
-        self._stock = Stock(rules)
-        self._stock.at_once = at_once and self._is_plain
+        self._stock = Stock(rules, at_once=at_once and self._is_plain)
         self._demand = dict.fromkeys(rules.gpus_per_node, 0)
         self._claims: dict[str, Claim] = {}
         self._put = 0

@@ -78,15 +78,13 @@ class Stock:
     Where nodes are there ``at_once``, those that are still to be rented can be taken as well: they are ``coming``.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
+    def __init__(self, rules: Rules, *, at_once: bool = False) -> None:
+        self.rules, self.at_once, self.coming = rules, at_once, list[str]()
         self.used = dict.fromkeys(rules.gpus_per_node, 0)
-        self.at_once, self.coming = False, list[str]()
         self._most = math.inf if rules.most_gpus is None else rules.most_gpus
-        # By type: how many nodes there may ever be.
-        self._most_nodes = {
-            kind: int(min(rules.most_of(kind), _PLENTY)) // size for kind, size in rules.gpus_per_node.items()
-        }
+        sizes = rules.gpus_per_node if at_once else {}
+        # By type, where they are there at once: how many nodes there may ever be.
+        self._most_nodes = {kind: int(min(rules.most_of(kind), _PLENTY)) // size for kind, size in sizes.items()}
         self._free = {kind: FreeGpus[tuple[int, str]](size) for kind, size in rules.gpus_per_node.items()}
         # By name: the type of a node, and its place among those of the type.
         self._nodes: dict[str, tuple[str, tuple[int, str]]] = {}
@@ -133,14 +131,13 @@ class Stock:
 
     def cancel(self) -> None:
         """Let no more nodes come."""
-        for name in self.coming:
-            self.remove(name)
-        self.coming.clear()
+        while self.coming:
+            self.remove(self.coming.pop())
 
     def _rent(self, kind: str) -> bool:
         """Let another node come, if there may be one."""
         there = self._free[kind]
-        if not self.at_once or len(there.by_node) >= self._most_nodes[kind]:
+        if len(there.by_node) >= self._most_nodes.get(kind, 0):
             return False
         self.coming.append(f"+{len(self.coming)}")
         self.add(self.coming[-1], Node(there.size, kind), _PLENTY + len(self.coming))
@@ -156,7 +153,7 @@ class Stock:
         """Return how many more GPUs of a type can be used."""
         there, used = self._free[kind], self.used[kind]
         capped = min(self.rules.cap(kind) - used, self._most - sum(self.used.values()))
-        nodes = self._most_nodes[kind] if self.at_once else len(there.by_node)
+        nodes = self._most_nodes.get(kind, len(there.by_node))
         return max(0, int(min(nodes * there.size - used, capped)))
 
     def count_held(self, kind: str) -> int:

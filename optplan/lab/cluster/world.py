@@ -60,11 +60,6 @@ class World(FrozenModel):
             raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s; --reclaim), or leave it out")
         return self
 
-    @property
-    def takes_nodes(self) -> bool:
-        """Whether nodes are ever taken away."""
-        return bool(self.interruptions_per_node_hour or self.spot_trace)
-
     def draw_factors(self, name: str, num_epochs: int, seed: int) -> FloatArray | None:
         """Draw the factors of a job's epochs, (epochs,), the same under every policy; None where all are 1."""
         if not self.straggling:
