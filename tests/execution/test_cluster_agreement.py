@@ -233,7 +233,7 @@ def _tell(outcome: Outcome) -> dict[str, tuple[float, float]]:
     return {job.name: (job.completed_s or math.nan, job.gpu_s) for job in outcome.jobs}
 
 
-widths = st.sampled_from([1, 2, 4])
+widths = st.integers(1, 4)
 arrivals = st.lists(
     st.tuples(st.sampled_from("ab"), st.floats(0.0, 900.0) | st.integers(0, 9).map(lambda n: 100.0 * n)),
     min_size=1,
@@ -244,12 +244,6 @@ arrivals = st.lists(
 #: Widths of both classes, epoch by epoch.
 changing = st.fixed_dictionaries(
     {name: st.lists(widths, min_size=len(epochs_s), max_size=len(epochs_s)) for name, epochs_s in EPOCHS_S.items()}
-)
-
-
-#: The same with 3 GPUs, which leave one of a node's four.
-any_widths = st.fixed_dictionaries(
-    {name: st.lists(st.integers(1, 4), min_size=len(each), max_size=len(each)) for name, each in EPOCHS_S.items()}
 )
 
 
@@ -301,7 +295,7 @@ def test_a_class_that_the_plan_does_not_have_within_a_quota(
 
 
 @settings(max_examples=60)
-@given(held=any_widths, jobs=arrivals, rescale_s=pauses)
+@given(held=changing, jobs=arrivals, rescale_s=pauses)
 def test_rented_nodes_are_paid_as_long(
     held: dict[str, list[int]], jobs: list[tuple[str, float]], rescale_s: float
 ) -> None:
@@ -333,6 +327,27 @@ def test_nodes_that_take_time_to_start(terms: Terms, jobs: list[tuple[str, float
     instance, plan = _plan(*terms)
     instance = instance.replace(gpu_types={"gpu": instance.gpu_types["gpu"].replace(start_s=start_s)})
     jobs = sorted(((name, at + math.sqrt(2 + place)) for place, (name, at) in enumerate(jobs)), key=lambda job: job[1])
+    told: list[Any] = []
+    _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
+    assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+
+
+@pytest.mark.parametrize(
+    ("held", "start_s", "clumps"),
+    [
+        ({"a": [3, 1], "b": [2, 1, 2]}, 30.0, [("b", 11.472, 2), ("a", 23.571, 2)]),
+        ({"a": [3, 3], "b": [2, 1, 1]}, 30.0, [("a", 10.606, 1), ("b", 22.802, 3), ("b", 75.447, 2)]),
+        ({"a": [1, 3], "b": [3, 2, 3]}, 120.0, [("b", 11.899, 2), ("b", 24.19, 3), ("b", 28.353, 2)]),
+        ({"a": [3, 1], "b": [3, 4, 2]}, 120.0, [("a", 4.606, 2), ("a", 14.922, 4), ("a", 69.613, 2)]),
+    ],
+)
+def test_jobs_that_come_at_once(
+    held: dict[str, list[int]], start_s: float, clumps: list[tuple[str, float, int]]
+) -> None:
+    """In a stream, too, the same of them are served first, though some are still being stopped for others then."""
+    instance, plan = _plan(held, 13.0)
+    instance = instance.replace(gpu_types={"gpu": instance.gpu_types["gpu"].replace(start_s=start_s)})
+    jobs = [(name, at) for name, at, count in clumps for _ in range(count)]
     told: list[Any] = []
     _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
     assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
