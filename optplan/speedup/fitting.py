@@ -184,7 +184,7 @@ def _check_points(
     gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """Return the measurements as arrays of shape (points,), or say what is wrong with them."""
-    widths, measured = _to_numbers("gpus", gpus), _to_numbers("throughput", throughput)
+    widths, measured = to_numbers("gpus", gpus), to_numbers("throughput", throughput)
     if widths.size != measured.size:
         problem = f"{measured.size} values for {widths.size} widths; one per width is needed"
         raise DataError("throughput", problem, "give gpus and throughput the same length")
@@ -203,7 +203,8 @@ def _check_points(
     return widths.astype(np.int64), measured
 
 
-def _to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> FloatArray:
+def to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> FloatArray:
+    """Return a list of numbers as an array."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -44,6 +44,7 @@ class Nodes:
         self.started_s: list[float] = []
         self._start_s = start_s
         self._warm_start_s = start_s if warm_start_s is None else warm_start_s
+        self.at_once = max(start_s, self._warm_start_s) == 0.0  # no node ever has to start
         self._reclaim_s = reclaim_s
         self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
         self.reclaimed_s = 0.0
@@ -67,11 +68,6 @@ class Nodes:
     def free(self) -> float:
         """How many more GPUs can be held; infinite where nodes are rented as they are needed."""
         return len(self._free.by_node) * self.gpus_per_node - self.used if self.is_fixed else math.inf
-
-    @property
-    def are_at_once(self) -> bool:
-        """Whether no node ever has to start."""
-        return max(self._start_s, self._warm_start_s) == 0.0
 
     def take(self, gpus: int) -> Places:
         """Take GPUs of nodes that are there; return where they are."""
@@ -127,7 +123,7 @@ class Nodes:
     def see_start(self, node: int) -> None:
         """Let a node be used that has started, unless it was lost at that very moment."""
         if node in self.starting:
-            self._stop_starting(node)
+            self._remove(node)
             self._add(node)
 
     def emptiest(self, count: int) -> tuple[int, ...]:
@@ -157,13 +153,9 @@ class Nodes:
 
     def _remove(self, node: int) -> None:
         if node in self.starting:
-            self._stop_starting(node)
+            since_s, ticket = self.starting.pop(node)
+            self.clock.cancel(ticket)
+            self.started_s.append(self.clock.now - since_s)
         else:
             self._free.remove(node)
             self._ready = None
-
-    def _stop_starting(self, node: int) -> None:
-        """Note how long a node took to start, or started until it went."""
-        since_s, ticket = self.starting.pop(node)
-        self.clock.cancel(ticket)
-        self.started_s.append(self.clock.now - since_s)

@@ -59,18 +59,16 @@ class Renter(Placer):
         self._wanted: dict[int, int] = {}
         self._runnable: dict[str, tuple[int, ...]] = {}
         rules = Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable)
-        allocator = Allocator(self, rules, at_once=nodes.are_at_once)
+        allocator = Allocator(self, rules, at_once=nodes.at_once)
         super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
 
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as of tables
         """Return what the job of a number wants."""
         return self._wanted[row], None
 
-    def serve(
-        self, wishes: Mapping[Job, Wish], changed: Iterable[Job], now_s: float
-    ) -> tuple[dict[Job, Places], tuple[int, ...]]:
+    def serve(self, wishes: Mapping[Job, Wish], changed: Iterable[Job]) -> tuple[dict[Job, Places], tuple[int, ...]]:
         """Rent what is missing; return what jobs are to hold from now on, and nodes that can be given back."""
-        nodes = self._nodes
+        nodes, now_s = self._nodes, self._nodes.clock.now
         for job, wish in wishes.items():
             gpus = wish if isinstance(wish, int) else sum(count for _, count in wish)
             self._wanted[job.number] = gpus
@@ -80,7 +78,7 @@ class Renter(Placer):
         decision, places = self.decide(nodes.ready, {**wishes, **dict.fromkeys(known)}, now_s)
         missing = decision.nodes[_KIND] - nodes.rented
         nodes.rent(missing)
-        if missing > 0 and nodes.are_at_once:
+        if missing > 0 and nodes.at_once:
             decision, places = self.decide(nodes.ready, (), now_s)
         return places, tuple(map(int, decision.idle))
 

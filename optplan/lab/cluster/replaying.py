@@ -203,7 +203,7 @@ class _Cluster:
             wishes = self._policy.allocate(self._see(leaving))
             self._nodes.started_s.clear()
             if not self._nodes.is_fixed:
-                wishes, leaving = self._renter.serve(wishes, self._changed, self._clock.now)
+                wishes, leaving = self._renter.serve(wishes, self._changed)
             self._changed.clear()
             self._share(wishes)
             self._nodes.retire(leaving)
