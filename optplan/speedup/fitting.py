@@ -210,7 +210,7 @@ def to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> Floa
     except (TypeError, ValueError):
         raise DataError(path, f"got {values!r}; a list of numbers is needed", "give one per point") from None
     if array.ndim != 1:
-        raise DataError(path, f"got an array of shape {array.shape}; a list of numbers is needed", "give one per point")
+        raise DataError(path, f"got an array of shape {array.shape}; a list is needed", "give one per point")
     return array
 
 

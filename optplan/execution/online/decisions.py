@@ -22,11 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.execution.online.division import Claim, Kin, Line, divide
 from optplan.execution.online.jobs import ActiveJob, Node, Place, Rules, Widths, rank_claim
 from optplan.execution.online.stock import Stock
+
+_number = attrgetter("number")
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,14 @@ class Decision:
     ``places`` has, in the order in which jobs came, what each that was asked about, or is to be elsewhere, is to hold;
     empty where it waits. ``nodes`` is how many are wanted by type; ``short`` are jobs that then hold other GPUs than
     the table says, fewer as a rule; ``idle`` nodes are held by nobody and not wanted: they can be given back.
+    Where nodes are there at once, places may be on ``coming`` ones, to be rented in this order before anybody moves.
     """
 
     places: Mapping[str, Place]
     nodes: Mapping[str, int]
     short: tuple[str, ...]
     idle: tuple[str, ...]
+    coming: tuple[str, ...] = ()
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -53,7 +58,6 @@ class Allocator:
     """Decides who holds what, and how many nodes are wanted; a decision costs what has changed since the last one."""
 
     def __init__(self, table: Widths, rules: Rules, *, at_once: bool = False) -> None:
-        # Where nodes are there ``at_once``, nobody is elsewhere before all that are wanted are told of.
         self._table, self._rules = table, rules
         self._most = {kind: rules.most_of(kind) for kind in rules.gpus_per_node}
         self._is_plain = len(self._most) == 1 or rules.most_gpus is None  # else nodes of types are granted by rank
@@ -212,17 +216,16 @@ class Allocator:
         scarce = _find_scarce(self._demand, self._rules)
         seen = divide(self._running.values(), self._short.values(), self._line, stock, scarce)
         seen.sort(key=_number)
-        wanted = self._count_nodes()
         changing = [one for one in seen if one.is_changed]
         places = self._place(changing)
-        if stock.at_once:
-            wanted = {kind: stock.count_held(kind) for kind in wanted}
-        idle, short = stock.list_idle(wanted), [one for one in seen if one.got and not one.is_served]
-        told: Mapping[str, Place] = places
-        if stock.coming:  # nobody is elsewhere before these are there
-            told = {one.job.name: {} for one in sorted(self._displaced.values(), key=_number)}
-            idle, short = (), sorted(self._short.values(), key=_number)
-        decided = Decision(told, wanted, tuple(one.job.name for one in short), idle)
+        wanted = {kind: stock.count_held(kind) for kind in used} if stock.at_once else self._count_nodes()
+        decided = Decision(
+            places=places,
+            nodes=wanted,
+            short=tuple(one.job.name for one in seen if one.got and not one.is_served),
+            idle=() if stock.coming else stock.list_idle(wanted),
+            coming=tuple(stock.coming),
+        )
         for one in changing:  # nothing of it is the case yet
             if one.got:
                 stock.free(places[one.job.name])
@@ -278,10 +281,6 @@ class Allocator:
             if not left:
                 break
         return granted
-
-
-def _number(one: Claim) -> int:
-    return one.number
 
 
 def decide(

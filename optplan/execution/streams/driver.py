@@ -6,6 +6,8 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -26,6 +28,7 @@ from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
 from optplan.schema import ByName
 
+_number = attrgetter("number")
 #: Seconds after which the loop looks around on a clock that does not jump.
 _ROUND_S = 0.25
 
@@ -167,7 +170,8 @@ class StreamDriver(Loop[StreamState]):
             else:
                 allocator.drop(name)
         state.changed_jobs, state.changed_nodes = {}, {}
-        return allocator.decide()
+        decision = allocator.decide()
+        return replace(decision, places={}) if decision.coming else decision  # they are there in a moment
 
     def _watch_claims(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
@@ -308,7 +312,3 @@ class StreamDriver(Loop[StreamState]):
         if running is not None and event.iterations > self._state.jobs[running.operation.trial].iterations:
             self._note(told.EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
-
-
-def _number(job: JobState) -> int:
-    return job.number

@@ -104,10 +104,10 @@ class Nodes:
         """Names of all nodes, those that start among them, ascending."""
         return sorted((*self._free.by_node, *self.starting))
 
-    def rent(self, count: int) -> None:
-        """Rent more nodes, which stay until they are retired."""
-        now_s = self.clock.now
-        for node in range(self._made, self._made + count):
+    def rent(self, count: int) -> Sequence[int]:
+        """Rent more nodes, which stay until they are retired; return their names."""
+        now_s, made = self.clock.now, range(self._made, self._made + count)
+        for node in made:
             start_s = self._start_s
             while self._leaving and self._leaving[0] <= now_s:
                 self._leaving.popleft()
@@ -118,7 +118,8 @@ class Nodes:
                 self.starting[node] = now_s, self.clock.schedule(now_s + start_s, node)
             else:
                 self._add(node)
-        self._made += max(count, 0)
+        self._made += len(made)
+        return made
 
     def see_start(self, node: int) -> None:
         """Let a node be used that has started, unless it was lost at that very moment."""

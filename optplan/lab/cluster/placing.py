@@ -16,8 +16,14 @@ _KIND = "gpu"
 class Placer:
     """Tells an allocator what has changed, and asks it; jobs are described as of a time."""
 
-    def __init__(self, allocator: Allocator, node: Node, describe: Callable[[Job, float], ActiveJob]) -> None:
-        self.allocator, self._node, self._describe = allocator, node, describe
+    def __init__(
+        self,
+        allocator: Allocator,
+        node: Node,
+        describe: Callable[[Job, float], ActiveJob],
+        rent: Callable[[int], Iterable[int]] = lambda _: (),
+    ) -> None:
+        self.allocator, self._node, self._describe, self._rent = allocator, node, describe, rent
         self._ready: Sequence[int] = ()
         # Jobs by name, and those that were to move when it was last decided.
         self._jobs: dict[str, Job] = {}
@@ -40,8 +46,9 @@ class Placer:
             elif self._jobs.pop(job.name, None) is not None:
                 allocator.drop(job.name)
         decision = allocator.decide()
+        come = dict(zip(decision.coming, self._rent(len(decision.coming)), strict=True))
         places = {
-            self._jobs[name]: tuple((int(node), gpus) for node, gpus in place.items())
+            self._jobs[name]: tuple((come[node] if node in come else int(node), gpus) for node, gpus in place.items())
             for name, place in decision.places.items()
         }
         self._moved = list(places)
@@ -60,7 +67,7 @@ class Renter(Placer):
         self._runnable: dict[str, tuple[int, ...]] = {}
         rules = Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable)
         allocator = Allocator(self, rules, at_once=nodes.at_once)
-        super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
+        super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job, nodes.rent)
 
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as of tables
         """Return what the job of a number wants."""
@@ -76,10 +83,7 @@ class Renter(Placer):
                 self._runnable[job.application] = tuple(filter(job.truth.runs_on, range(1, gpus + 1)))
         known = (job for job in changed if job.is_over or job.number in self._wanted)
         decision, places = self.decide(nodes.ready, {**wishes, **dict.fromkeys(known)}, now_s)
-        missing = decision.nodes[_KIND] - nodes.rented
-        nodes.rent(missing)
-        if missing > 0 and nodes.at_once:
-            decision, places = self.decide(nodes.ready, (), now_s)
+        nodes.rent(decision.nodes[_KIND] - nodes.rented)
         return places, tuple(map(int, decision.idle))
 
     def _describe_job(self, job: Job, _: float) -> ActiveJob:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from optplan.lab.cluster.outcome import Bins, Outcome, Usage
 from optplan.lab.cluster.placing import Renter
 from optplan.lab.cluster.world import Interference, NodeLosses, World
 
+_number = attrgetter("number")
 #: The event that is nobody's: the policy's next round. Those below it are interruptions, others nodes that are ready.
 _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
@@ -383,7 +385,3 @@ class _Cluster:
 
     def _note(self, *, last: bool = False) -> None:
         self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)
-
-
-def _number(job: Job) -> int:
-    return job.number

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
@@ -43,7 +43,7 @@ def test_whoever_has_the_right_width_keeps_its_place_and_the_others_are_placed_a
 def test_where_nodes_are_there_at_once_another_is_rented_rather_than_several_used_in_part(
     make_table: MakeTable,
 ) -> None:
-    """The same with nodes at once: a third node is wanted first, and nothing changes before it is there."""
+    """The same with nodes at once: a third node is rented for it."""
     table = make_table(two=[2], four=[4])
     jobs = [
         ActiveJob("left", "two", place={"n1": 2}),
@@ -51,9 +51,11 @@ def test_where_nodes_are_there_at_once_another_is_rented_rather_than_several_use
         ActiveJob("wide", "four", submitted_s=1.0),
     ]
     decision = decide(table, jobs, make_nodes("n1", "n2"), FOURS, at_once=True)
-    assert (decision.waiting, decision.nodes, decision.idle) == (("wide",), {"a100": 3}, ())
+    assert decision.places == {"left": {"n1": 2}, "right": {"n2": 2}, "wide": {"+0": 4}}
+    assert (decision.coming, decision.nodes, decision.idle) == (("+0",), {"a100": 3}, ())
     decision = decide(table, jobs, make_nodes("n1", "n2", "n3"), FOURS, at_once=True)
     assert decision.places == {"left": {"n1": 2}, "right": {"n2": 2}, "wide": {"n3": 4}}
+    assert decision.coming == ()
     # Of 8 GPUs at most, no third node can be had: it uses what is left.
     for rules in (Rules({"a100": 4}, most_gpus=8), Rules({"a100": 4}, quotas={"a100": 11})):
         decision = decide(table, jobs, make_nodes("n1", "n2"), rules, at_once=True)
@@ -61,7 +63,7 @@ def test_where_nodes_are_there_at_once_another_is_rented_rather_than_several_use
 
 
 def test_where_nodes_are_there_at_once_nobody_runs_on_what_is_left(make_table: MakeTable) -> None:
-    """Beside 3 GPUs in use one waits for four and one for two: for two nodes, of which each then has all of one."""
+    """Beside 3 GPUs in use one wants four and one two: two more nodes are rented."""
     table = make_table(three=[3], four=[4], two=[2])
     jobs = [
         ActiveJob("holder", "three", place={"n1": 3}),
@@ -69,9 +71,8 @@ def test_where_nodes_are_there_at_once_nobody_runs_on_what_is_left(make_table: M
         ActiveJob("first", "four", submitted_s=1.0),
     ]
     decision = decide(table, jobs, make_nodes("n1"), FOURS, at_once=True)
-    assert (decision.waiting, decision.short, decision.nodes) == (("second", "first"), (), {"a100": 3})
-    decision = decide(table, jobs, make_nodes("n1", "n2", "n3"), FOURS, at_once=True)
-    assert decision.places == {"holder": {"n1": 3}, "second": {"n3": 2}, "first": {"n2": 4}}
+    assert decision.places == {"holder": {"n1": 3}, "second": {"+1": 2}, "first": {"+0": 4}}
+    assert (decision.waiting, decision.short, decision.nodes) == ((), (), {"a100": 3})
 
 
 def test_one_runs_on_what_is_left_and_the_others_wait_for_the_cluster_to_grow(make_table: MakeTable) -> None:
@@ -415,23 +416,25 @@ def test_wanted_nodes_are_those_of_all_widths_and_then_everybody_is_served(
 def test_where_nodes_are_there_at_once_they_are_asked_for_once(
     make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
 ) -> None:
-    """Once those that were wanted are there, no more are; all that start are served, without limits on few nodes."""
+    """Those are wanted on which somebody is, and once they are there all is as was said; of one type.
+
+    Without limits everybody is served, and who moves is on no more nodes than it has to be.
+    """
     widths, jobs, nodes, rules = case
+    assume(len(rules.gpus_per_node) == 1)
+    (size,) = rules.gpus_per_node.values()
     table = make_typed_table(widths)
-    nodes = {name: node for name, node in nodes.items() if node.gpus == rules.gpus_per_node[node.gpu_type]}
     first = decide(table, jobs, nodes, rules, at_once=True)
-    missing = {kind: n - sum(node.gpu_type == kind for node in nodes.values()) for kind, n in first.nodes.items()}
-    come = {f"{kind}-{k}": Node(rules.gpus_per_node[kind], kind) for kind, n in missing.items() for k in range(n)}
-    there = {**nodes, **come}
+    assert first.nodes == {"a100": len({name for place in first.places.values() for name in place})}
+    there = {**nodes, **dict.fromkeys(first.coming, Node(size, "a100"))}
     second = decide(table, again(jobs, first), there, rules, at_once=True)
-    assert all(number <= first.nodes[kind] for kind, number in second.nodes.items())
+    assert (dict(second.places), second.nodes, second.coming) == (dict(first.places), first.nodes, ())
     if rules.most_gpus is None and not rules.quotas:
-        assert not second.short
-        assert not second.waiting
-        for job in again(jobs, first):
-            place = second.places[job.name]
-            if place != job.place:
-                assert len(place) == -(-total(place) // rules.gpus_per_node[kind_of(place, there)])
+        assert not first.short
+        assert not first.waiting
+        for job in jobs:
+            place = first.places[job.name]
+            assert place == job.place or len(place) == -(-total(place) // size)
 
 
 @pytest.mark.slow
