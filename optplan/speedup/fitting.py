@@ -184,7 +184,7 @@ def _check_points(
     gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """Return the measurements as arrays of shape (points,), or say what is wrong with them."""
-    widths, measured = to_numbers("gpus", gpus), to_numbers("throughput", throughput)
+    widths, measured = _to_numbers("gpus", gpus), _to_numbers("throughput", throughput)
     if widths.size != measured.size:
         problem = f"{measured.size} values for {widths.size} widths; one per width is needed"
         raise DataError("throughput", problem, "give gpus and throughput the same length")
@@ -203,14 +203,13 @@ def _check_points(
     return widths.astype(np.int64), measured
 
 
-def to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> FloatArray:
-    """Return a list of numbers as an array."""
+def _to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> FloatArray:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(path, f"got {values!r}; a list of numbers is needed", "give one per point") from None
     if array.ndim != 1:
-        raise DataError(path, f"got an array of shape {array.shape}; a list is needed", "give one per point")
+        raise DataError(path, f"got an array of shape {array.shape}; a list of numbers is needed", "give one per point")
     return array
 
 

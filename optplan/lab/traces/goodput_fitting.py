@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.fitting import to_numbers
 from optplan.speedup.goodput import ThroughputParameters
 
 _NAMES = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r")
@@ -260,7 +259,12 @@ def _check_points(**given: Sequence[float] | NDArray[np.generic]) -> _Points:
 
 
 def _to_column(name: str, values: Sequence[float] | NDArray[np.generic]) -> FloatArray:
-    column = to_numbers(name, values)
+    try:
+        column = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(name, f"got {values!r}; a list of numbers is needed", "give one per point") from None
+    if column.ndim != 1:
+        raise DataError(name, f"got an array of shape {column.shape}; a list is needed", "give one number per point")
     _refuse(name, column, np.isfinite(column), "finite numbers are allowed")
     return column
 
