@@ -289,8 +289,8 @@ def decide(
     """Decide from nothing who holds what, and how many nodes are wanted; deciding again from that changes nothing.
 
     ``jobs`` are all that have arrived and are not over, and ``nodes`` those that can be used. A place that is no longer
-    there, or that others hold as well, counts as none. Two jobs of one name are refused, as is a type of the table or
-    of a node that the rules do not know.
+    there, or that others hold as well, counts as none. With ``at_once``, places may be on nodes to be rented first. Two
+    jobs of one name are refused, as is a type of the table or of a node that the rules do not know.
     """
     allocator = Allocator(table, rules, at_once=at_once)
     for number, (name, node) in enumerate(nodes.items()):

@@ -16,14 +16,9 @@ _KIND = "gpu"
 class Placer:
     """Tells an allocator what has changed, and asks it; jobs are described as of a time."""
 
-    def __init__(
-        self,
-        allocator: Allocator,
-        node: Node,
-        describe: Callable[[Job, float], ActiveJob],
-        rent: Callable[[int], Iterable[int]] = lambda _: (),
-    ) -> None:
-        self.allocator, self._node, self._describe, self._rent = allocator, node, describe, rent
+    def __init__(self, allocator: Allocator, node: Node, describe: Callable[[Job, float], ActiveJob]) -> None:
+        self.allocator, self._node, self._describe = allocator, node, describe
+        self._rent: Callable[[int], Iterable[int]] = lambda _: ()  # nodes that are there at once
         self._ready: Sequence[int] = ()
         # Jobs by name, and those that were to move when it was last decided.
         self._jobs: dict[str, Job] = {}
@@ -67,7 +62,8 @@ class Renter(Placer):
         self._runnable: dict[str, tuple[int, ...]] = {}
         rules = Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable)
         allocator = Allocator(self, rules, at_once=nodes.at_once)
-        super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job, nodes.rent)
+        super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
+        self._rent = nodes.rent
 
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as of tables
         """Return what the job of a number wants."""

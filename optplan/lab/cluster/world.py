@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import count
 from typing import Annotated
@@ -83,7 +83,6 @@ class NodeLosses:
         self._clock, self._nodes = nodes.clock, nodes
         self._stream = np.random.default_rng([seed, 1])
         self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
-        self._watched: Sequence[int] = ()
         self._ends: dict[int, int] = {}
         self._losses = self._list_losses(read_spot_trace(world.spot_trace)) if world.spot_trace else iter(())
         self._share: float | None = None
@@ -97,14 +96,14 @@ class NodeLosses:
 
     def watch_nodes(self) -> None:
         """Draw when nodes that came are to be taken away, and forget those that went."""
-        if not self._rate_per_s or self._watched == (names := self._nodes.names):
+        if not self._rate_per_s:
             return
-        self._watched = names
-        for node in self._watched:
+        names = self._nodes.names
+        for node in names:
             if node not in self._ends:
                 lifetime_s = float(self._stream.exponential(1.0 / self._rate_per_s))
                 self._ends[node] = self._clock.schedule(self._clock.now + lifetime_s, _FIRST_NODE - node)
-        for node in self._ends.keys() - self._watched:
+        for node in self._ends.keys() - names:
             self._clock.cancel(self._ends.pop(node))
 
     def list_lost(self, event: int) -> list[int]:
