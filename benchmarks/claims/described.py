@@ -32,7 +32,7 @@ class Late(PolluxAutoscaled):
     def choose_nodes(self, sight: Sight) -> int:
         """Return what the round before decided."""
         wish, self._wish = self._wish, super().choose_nodes(sight)
-        return len(sight.nodes) if wish is None else wish
+        return int(sight.gpus) // sight.gpus_per_node if wish is None else wish
 
 
 class Searched(Late):

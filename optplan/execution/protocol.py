@@ -96,6 +96,8 @@ class Executor(ABC):
     #: Whether its clock jumps, and by what part of a hard limit a run may be over it, as processes end late.
     is_virtual = False
     lateness = 1e-9
+    #: Whether nodes are there at once, so that nobody is spared one.
+    at_once = False
 
     @abstractmethod
     def now_s(self) -> float:

@@ -190,10 +190,11 @@ def _stream(
     truth: BoaInstance,
     arrivals: list[tuple[str, float]],
     hours: list[Any] | None = None,
+    told: list[Any] | None = None,
     **options: Any,  # noqa: ANN401 - as run_stream takes them
 ) -> dict[str, tuple[float, float]]:
     """Return of each job when it was completed, and the GPU-seconds that it held; note GPU-hours of jobs and nodes."""
-    told: list[Any] = []
+    told = [] if told is None else told
     jobs = [
         StreamJob(name=f"j{number:02d}", job_class=name, at_s=at, epochs=len(EPOCHS_S[name]))
         for number, (name, at) in enumerate(arrivals)
@@ -232,7 +233,7 @@ def _tell(outcome: Outcome) -> dict[str, tuple[float, float]]:
     return {job.name: (job.completed_s or math.nan, job.gpu_s) for job in outcome.jobs}
 
 
-widths = st.sampled_from([1, 2, 4])
+widths = st.integers(1, 4)
 arrivals = st.lists(
     st.tuples(st.sampled_from("ab"), st.floats(0.0, 900.0) | st.integers(0, 9).map(lambda n: 100.0 * n)),
     min_size=1,
@@ -293,19 +294,23 @@ def test_a_class_that_the_plan_does_not_have_within_a_quota(
     assert streamed == _stream(plan, instance, jobs, most_gpus=4 * nodes, order=order)
 
 
-@settings(max_examples=30)
-@given(width=widths, jobs=arrivals)
-def test_rented_nodes_are_paid_as_long(width: int, jobs: list[tuple[str, float]]) -> None:
+@settings(max_examples=60)
+@given(held=changing, jobs=arrivals, rescale_s=pauses)
+def test_rented_nodes_are_paid_as_long(
+    held: dict[str, list[int]], jobs: list[tuple[str, float]], rescale_s: float
+) -> None:
     """Whole nodes are rented and given back at the same times, so that as many GPU-hours of nodes are paid.
 
-    Of several widths only where nodes have to start: else, a job that finds no node with room for it is given another
-    one in the simulator, and is spread over those that are there in a stream.
+    Nobody is spread over nodes where another one is there at once: of up to 4 GPUs all are on one.
     """
-    instance, plan = _plan({name: [width] * len(epochs_s) for name, epochs_s in EPOCHS_S.items()}, 0.0)
-    told: list[Any] = []
-    _stream(plan, instance, jobs, hours=told)
+    instance, plan = _plan(held, rescale_s)
+    jobs = sorted(jobs, key=lambda job: job[1])
+    hours, told = list[Any](), list[Any]()
+    streamed = _stream(plan, instance, jobs, hours=hours, told=told)
     simulated = _replay(instance, jobs, follow_plan(plan))
-    assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+    _check(_tell(simulated), streamed)
+    assert hours == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+    assert {len(one.place) for one in told if isinstance(one, OperationWanted)} == {1}
 
 
 @settings(max_examples=60)
@@ -322,6 +327,27 @@ def test_nodes_that_take_time_to_start(terms: Terms, jobs: list[tuple[str, float
     instance, plan = _plan(*terms)
     instance = instance.replace(gpu_types={"gpu": instance.gpu_types["gpu"].replace(start_s=start_s)})
     jobs = sorted(((name, at + math.sqrt(2 + place)) for place, (name, at) in enumerate(jobs)), key=lambda job: job[1])
+    told: list[Any] = []
+    _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
+    assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+
+
+@pytest.mark.parametrize(
+    ("held", "start_s", "clumps"),
+    [
+        ({"a": [3, 1], "b": [2, 1, 2]}, 30.0, [("b", 11.472, 2), ("a", 23.571, 2)]),
+        ({"a": [3, 3], "b": [2, 1, 1]}, 30.0, [("a", 10.606, 1), ("b", 22.802, 3), ("b", 75.447, 2)]),
+        ({"a": [1, 3], "b": [3, 2, 3]}, 120.0, [("b", 11.899, 2), ("b", 24.19, 3), ("b", 28.353, 2)]),
+        ({"a": [3, 1], "b": [3, 4, 2]}, 120.0, [("a", 4.606, 2), ("a", 14.922, 4), ("a", 69.613, 2)]),
+    ],
+)
+def test_jobs_that_come_at_once(
+    held: dict[str, list[int]], start_s: float, clumps: list[tuple[str, float, int]]
+) -> None:
+    """In a stream, too, the same of them are served first, though some are still being stopped for others then."""
+    instance, plan = _plan(held, 13.0)
+    instance = instance.replace(gpu_types={"gpu": instance.gpu_types["gpu"].replace(start_s=start_s)})
+    jobs = [(name, at) for name, at, count in clumps for _ in range(count)]
     told: list[Any] = []
     _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
     assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]

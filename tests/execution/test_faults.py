@@ -149,7 +149,7 @@ class FaultyExecutor(Executor):
         *,
         loses: bool = True,
     ) -> None:
-        self.is_virtual, self.lateness = inner.is_virtual, inner.lateness
+        self.is_virtual, self.at_once, self.lateness = inner.is_virtual, inner.at_once, inner.lateness
         self.inner, self.fate, self._gpus, self._loses = inner, fate, gpus, loses
         self._late: list[tuple[str, Callable[[], None]]] = []
         self._held: list[Event] = []

@@ -5,7 +5,9 @@ place. The others are placed anew. Where nodes are short, a running job keeps wh
 there, one of those who wait runs on what is left, and the others wait for the cluster to grow.
 
 *Cluster sizing.* The widths of all jobs, those who wait included, add up to the GPUs and so to the nodes that are
-wanted, type by type.
+wanted, type by type. So who finds no node with room is put on several: nobody waits for a node to start while there are
+GPUs. Where nodes are there *at once*, as simulations may have it, there is nothing to wait for: another is wanted
+wherever a job would be on more nodes than it has to be, as far as quotas and ``most_gpus`` go.
 
 The paper stops at what is rented as it is needed. With quotas or ``most_gpus``, demand can be more than will ever be
 there: then an order says who is served (:class:`~optplan.execution.online.jobs.Order`). Nobody is put on what is left,
@@ -20,11 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.execution.online.division import Claim, Kin, Line, divide
 from optplan.execution.online.jobs import ActiveJob, Node, Place, Rules, Widths, rank_claim
 from optplan.execution.online.stock import Stock
+
+_number = attrgetter("number")
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,14 @@ class Decision:
     ``places`` has, in the order in which jobs came, what each that was asked about, or is to be elsewhere, is to hold;
     empty where it waits. ``nodes`` is how many are wanted by type; ``short`` are jobs that then hold other GPUs than
     the table says, fewer as a rule; ``idle`` nodes are held by nobody and not wanted: they can be given back.
+    Where nodes are there at once, places may be on ``coming`` ones, to be rented in this order before anybody moves.
     """
 
     places: Mapping[str, Place]
     nodes: Mapping[str, int]
     short: tuple[str, ...]
     idle: tuple[str, ...]
+    coming: tuple[str, ...] = ()
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -50,11 +57,11 @@ class Decision:
 class Allocator:
     """Decides who holds what, and how many nodes are wanted; a decision costs what has changed since the last one."""
 
-    def __init__(self, table: Widths, rules: Rules) -> None:
+    def __init__(self, table: Widths, rules: Rules, *, at_once: bool = False) -> None:
         self._table, self._rules = table, rules
         self._most = {kind: rules.most_of(kind) for kind in rules.gpus_per_node}
         self._is_plain = len(self._most) == 1 or rules.most_gpus is None  # else nodes of types are granted by rank
-        self._stock = Stock(rules)
+        self._stock = Stock(rules, at_once=at_once and self._is_plain)
         self._demand = dict.fromkeys(rules.gpus_per_node, 0)
         self._claims: dict[str, Claim] = {}
         self._put = 0
@@ -209,18 +216,20 @@ class Allocator:
         scarce = _find_scarce(self._demand, self._rules)
         seen = divide(self._running.values(), self._short.values(), self._line, stock, scarce)
         seen.sort(key=_number)
-        wanted = self._count_nodes()
         changing = [one for one in seen if one.is_changed]
         places = self._place(changing)
+        wanted = {kind: stock.count_held(kind) for kind in used} if stock.at_once else self._count_nodes()
         decided = Decision(
             places=places,
             nodes=wanted,
             short=tuple(one.job.name for one in seen if one.got and not one.is_served),
-            idle=stock.list_idle(wanted),
+            idle=() if stock.coming else stock.list_idle(wanted),
+            coming=tuple(stock.coming),
         )
         for one in changing:  # nothing of it is the case yet
             if one.got:
                 stock.free(places[one.job.name])
+        stock.cancel()
         for one in changing:
             if one.held:
                 stock.hold(one.job.place)
@@ -274,18 +283,16 @@ class Allocator:
         return granted
 
 
-def _number(one: Claim) -> int:
-    return one.number
-
-
-def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> Decision:
+def decide(
+    table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules, *, at_once: bool = False
+) -> Decision:
     """Decide from nothing who holds what, and how many nodes are wanted; deciding again from that changes nothing.
 
     ``jobs`` are all that have arrived and are not over, and ``nodes`` those that can be used. A place that is no longer
-    there, or that others hold as well, counts as none. Two jobs of one name are refused, as is a type of the table or
-    of a node that the rules do not know.
+    there, or that others hold as well, counts as none. With ``at_once``, places may be on nodes to be rented first. Two
+    jobs of one name are refused, as is a type of the table or of a node that the rules do not know.
     """
-    allocator = Allocator(table, rules)
+    allocator = Allocator(table, rules, at_once=at_once)
     for number, (name, node) in enumerate(nodes.items()):
         allocator.add_node(name, node, number)
     places: dict[str, Place] = {job.name: job.place or {} for job in jobs}

@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
+from operator import attrgetter
 from typing import TypeAlias
 
 from optplan.execution.online.jobs import ActiveJob, Order
@@ -14,6 +15,7 @@ from optplan.execution.online.stock import Stock
 #: What those have in common of whom none fits where one does not: type, GPUs, class.
 Kin: TypeAlias = tuple[str, int, str]
 Rank: TypeAlias = tuple[float, float, str]
+_rank = attrgetter("rank")
 
 
 @dataclass(slots=True, eq=False)
@@ -90,10 +92,6 @@ class Line:
                 heappop(heads)
             else:
                 heapreplace(heads, (after.rank, after, rest))
-
-
-def _rank(one: Claim) -> Rank:
-    return one.rank
 
 
 def divide(

@@ -10,6 +10,9 @@ from typing import Generic, TypeVar
 from optplan.errors import DataError, InternalError, nearest_name_hint
 from optplan.execution.online.jobs import Node, Order, Place, Rules
 
+#: More than there ever will be.
+_PLENTY = 10**9
+
 #: A node, by which equally full ones are taken in ascending order.
 NodeT = TypeVar("NodeT", int, tuple[int, str])
 
@@ -48,18 +51,17 @@ class FreeGpus(Generic[NodeT]):
         self.by_node[node] = free + gpus
         insort(self._by_free[free + gpus], node)
 
-    def take(self, gpus: int, rent: Callable[[], NodeT] | None = None) -> dict[NodeT, int]:
-        """Take GPUs; with ``rent`` of new nodes, rather than of several that are used already."""
+    def take(self, gpus: int, rent: Callable[[], bool] = lambda: False) -> dict[NodeT, int]:
+        """Take GPUs; where it can ``rent`` another node, of that rather than of several that are used already."""
         place = dict[NodeT, int]()
         while gpus:
             roomy = next((nodes for nodes in self._by_free[min(gpus, self.size) :] if nodes), None)
-            if roomy is None and rent is not None:
-                node = rent()
-            else:
-                nodes = roomy or next((nodes for nodes in reversed(self._by_free[1:]) if nodes), None)
-                if nodes is None:
-                    raise InternalError(f"{gpus} GPUs were promised, and none is free")
-                node = nodes[0]
+            if roomy is None and rent():
+                continue
+            nodes = roomy or next((nodes for nodes in reversed(self._by_free[1:]) if nodes), None)
+            if nodes is None:
+                raise InternalError(f"{gpus} GPUs were promised, and none is free")
+            node = nodes[0]
             place[node] = min(gpus, self.by_node[node])
             self.shift(node, -place[node])
             gpus -= place[node]
@@ -71,12 +73,18 @@ class FreeGpus(Generic[NodeT]):
 
 
 class Stock:
-    """The GPUs of a cluster, of which ``used`` are given away, by type."""
+    """The GPUs of a cluster, of which ``used`` are given away, by type.
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
+    Where nodes are there ``at_once``, those that are still to be rented can be taken as well: they are ``coming``.
+    """
+
+    def __init__(self, rules: Rules, *, at_once: bool = False) -> None:
+        self.rules, self.at_once, self.coming = rules, at_once, list[str]()
         self.used = dict.fromkeys(rules.gpus_per_node, 0)
         self._most = math.inf if rules.most_gpus is None else rules.most_gpus
+        sizes = rules.gpus_per_node if at_once else {}
+        # By type, where they are there at once: how many nodes there may ever be.
+        self._most_nodes = {kind: int(min(rules.most_of(kind), _PLENTY)) // size for kind, size in sizes.items()}
         self._free = {kind: FreeGpus[tuple[int, str]](size) for kind, size in rules.gpus_per_node.items()}
         # By name: the type of a node, and its place among those of the type.
         self._nodes: dict[str, tuple[str, tuple[int, str]]] = {}
@@ -119,7 +127,21 @@ class Stock:
 
     def take(self, gpus: int, kind: str) -> dict[str, int]:
         """Take GPUs of a type."""
-        return {name: held for (_, name), held in self._free[kind].take(gpus).items()}
+        return {name: held for (_, name), held in self._free[kind].take(gpus, lambda: self._rent(kind)).items()}
+
+    def cancel(self) -> None:
+        """Let no more nodes come."""
+        while self.coming:
+            self.remove(self.coming.pop())
+
+    def _rent(self, kind: str) -> bool:
+        """Let another node come, if there may be one."""
+        there = self._free[kind]
+        if len(there.by_node) >= self._most_nodes.get(kind, 0):
+            return False
+        self.coming.append(f"+{len(self.coming)}")
+        self.add(self.coming[-1], Node(there.size, kind), _PLENTY + len(self.coming))
+        return True
 
     def free(self, place: Place) -> None:
         """Make GPUs free to be taken."""
@@ -131,7 +153,12 @@ class Stock:
         """Return how many more GPUs of a type can be used."""
         there, used = self._free[kind], self.used[kind]
         capped = min(self.rules.cap(kind) - used, self._most - sum(self.used.values()))
-        return max(0, int(min(len(there.by_node) * there.size - used, capped)))
+        nodes = self._most_nodes.get(kind, len(there.by_node))
+        return max(0, int(min(nodes * there.size - used, capped)))
+
+    def count_held(self, kind: str) -> int:
+        """Return on how many nodes of a type somebody is, or is to be."""
+        return len(self._free[kind].by_node) - len(self._free[kind].empty)
 
     def is_above(self, kind: str) -> bool:
         """Whether more of a type, or of all, is used than may be."""

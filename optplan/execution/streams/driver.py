@@ -6,6 +6,8 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -26,6 +28,7 @@ from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
 from optplan.schema import ByName
 
+_number = attrgetter("number")
 #: Seconds after which the loop looks around on a clock that does not jump.
 _ROUND_S = 0.25
 
@@ -79,7 +82,7 @@ class StreamDriver(Loop[StreamState]):
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner = learner
         self._rows = Rows()
-        self._allocator = Allocator(state.table, rules)
+        self._allocator = Allocator(state.table, rules, at_once=executor.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}
@@ -112,11 +115,14 @@ class StreamDriver(Loop[StreamState]):
         decision = self._divide(now_s, emit)
         moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
         targets = {name: decision.places.get(name, job.place) for name, job in moving.items()}
+        leaving = {name: job for name, job in moving.items() if job.operation and targets[name] != job.place}
+        if not (leaving and self._executor.is_virtual):
+            self._size(decision, now_s, emit)
+            leaving = moving
         blocked = self._find_blocked(targets)
-        for job in sorted(moving.values(), key=_number):
+        for job in sorted(leaving.values(), key=_number):  # on a clock that jumps all leave before anybody begins
             if job.name not in blocked:
                 self._place(job, targets[job.name], now_s, emit)
-        self._size(decision, now_s, emit)
         if not decided and self._is_stuck():
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
                 emit(told.TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
@@ -164,7 +170,8 @@ class StreamDriver(Loop[StreamState]):
             else:
                 allocator.drop(name)
         state.changed_jobs, state.changed_nodes = {}, {}
-        return allocator.decide()
+        decision = allocator.decide()
+        return replace(decision, places={}) if decision.coming else decision  # they are there in a moment
 
     def _watch_claims(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
         """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
@@ -305,7 +312,3 @@ class StreamDriver(Loop[StreamState]):
         if running is not None and event.iterations > self._state.jobs[running.operation.trial].iterations:
             self._note(told.EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
-
-
-def _number(job: JobState) -> int:
-    return job.number

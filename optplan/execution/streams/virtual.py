@@ -22,6 +22,8 @@ class VirtualStreamExecutor(ClockExecutor):
     def __init__(self, truth: BoaInstance, *, now_s: float = 0.0) -> None:
         super().__init__(now_s)
         self._truth = truth
+        has_starts = any(known.start_s for known in truth.gpu_types.values())
+        self.at_once = not has_starts
         self._types: dict[str, str] = {}
         # By operation: it, how it gets on, and the ticket of what comes next.
         self._running: dict[str, tuple[Operation, Progress, int]] = {}

@@ -164,9 +164,9 @@ Wish: TypeAlias = int | Places
 class Sight:
     """What a policy sees: jobs in the order of arrival, and which of them changed since it was last asked."""
 
-    # ``gpus`` is infinite where nodes are rented as needed; ``started_s`` is what each node took to start that has done
-    # so since and that nobody held meanwhile. What a job says of itself is as of when it was last heard of, unless it
-    # is asked to ``look``.
+    # ``gpus``, those of nodes that start among them, and ``free_gpus`` are infinite where nodes are rented as needed;
+    # ``nodes`` are those that can be used; ``started_s`` is what each took to start that has done so since. What a job
+    # says of itself is as of when it was last heard of, unless it is asked to ``look``.
 
     now_s: float
     jobs: Mapping[Job, None]
@@ -175,14 +175,13 @@ class Sight:
     free_gpus: float
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
-    starting: frozenset[int] = frozenset()
     started_s: Sequence[float] = ()
 
     def require_fixed(self, policy: str, does: str) -> int:
-        """Return the GPUs of a cluster of fixed size."""
+        """Return the GPUs of a cluster of fixed size that can be used."""
         if math.isinf(self.gpus):
             raise UsageError(f"{policy}: {does} a cluster of fixed size; give its number of nodes (--nodes)")
-        return int(self.gpus)
+        return len(self.nodes) * self.gpus_per_node
 
 
 class SchedulingPolicy(Protocol):

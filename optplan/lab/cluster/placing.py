@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from optplan.execution.clock import VirtualClock
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import ActiveJob, Node, Rules
 from optplan.lab.cluster.jobs import Job, Places, Wish
@@ -19,19 +18,22 @@ class Placer:
 
     def __init__(self, allocator: Allocator, node: Node, describe: Callable[[Job, float], ActiveJob]) -> None:
         self.allocator, self._node, self._describe = allocator, node, describe
-        self._there: set[int] = set()
+        self._rent: Callable[[int], Iterable[int]] = lambda _: ()  # nodes that are there at once
+        self._ready: Sequence[int] = ()
         # Jobs by name, and those that were to move when it was last decided.
         self._jobs: dict[str, Job] = {}
         self._moved: list[Job] = []
 
-    def decide(self, there: set[int], changed: Iterable[Job], now_s: float) -> tuple[Decision, dict[Job, Places]]:
+    def decide(self, ready: Sequence[int], changed: Iterable[Job], now_s: float) -> tuple[Decision, dict[Job, Places]]:
         """Decide on nodes that can be used, for jobs of which some have changed or are over; places are by job, too."""
         allocator = self.allocator
-        for node in sorted(self._there - there):
-            allocator.drop_node(str(node))
-        for node in sorted(there - self._there):
-            allocator.add_node(str(node), self._node, node)
-        self._there = there
+        if ready is not self._ready:
+            there, before = set(ready), set(self._ready)
+            for node in sorted(before - there):
+                allocator.drop_node(str(node))
+            for node in sorted(there - before):
+                allocator.add_node(str(node), self._node, node)
+            self._ready = ready
         for job in (*self._moved, *changed):
             if not job.is_over:
                 self._jobs[job.name] = job
@@ -39,8 +41,9 @@ class Placer:
             elif self._jobs.pop(job.name, None) is not None:
                 allocator.drop(job.name)
         decision = allocator.decide()
+        come = dict(zip(decision.coming, self._rent(len(decision.coming)), strict=True))
         places = {
-            self._jobs[name]: tuple((int(node), gpus) for node, gpus in place.items())
+            self._jobs[name]: tuple((come[node] if node in come else int(node), gpus) for node, gpus in place.items())
             for name, place in decision.places.items()
         }
         self._moved = list(places)
@@ -48,20 +51,19 @@ class Placer:
 
 
 class Renter(Placer):
-    """Serves wishes on nodes that are rented as they are needed, and take time to start.
+    """Serves wishes on nodes that are rented as they are needed.
 
     A job goes on with what it has until all that it wants is there and ready; nobody holds nodes that start.
     """
 
-    def __init__(self, nodes: Nodes, clock: VirtualClock[Job | int]) -> None:
-        self._nodes, self._clock = nodes, clock
-        # By node that starts: since when, and the ticket of its end; and what those took that have started.
-        self.starting: dict[int, tuple[float, int]] = {}
-        self.started_s: list[float] = []
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
         self._wanted: dict[int, int] = {}
         self._runnable: dict[str, tuple[int, ...]] = {}
-        allocator = Allocator(self, Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable))
+        rules = Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable)
+        allocator = Allocator(self, rules, at_once=nodes.at_once)
         super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
+        self._rent = nodes.rent
 
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as of tables
         """Return what the job of a number wants."""
@@ -69,25 +71,16 @@ class Renter(Placer):
 
     def serve(self, wishes: Mapping[Job, Wish], changed: Iterable[Job]) -> tuple[dict[Job, Places], tuple[int, ...]]:
         """Rent what is missing; return what jobs are to hold from now on, and nodes that can be given back."""
-        nodes, now_s, self.started_s = self._nodes, self._clock.now, []
+        nodes, now_s = self._nodes, self._nodes.clock.now
         for job, wish in wishes.items():
             gpus = wish if isinstance(wish, int) else sum(count for _, count in wish)
             self._wanted[job.number] = gpus
             if gpus > max(self._runnable.get(job.application, ()), default=0):
                 self._runnable[job.application] = tuple(filter(job.truth.runs_on, range(1, gpus + 1)))
         known = (job for job in changed if job.is_over or job.number in self._wanted)
-        there = set(nodes.names).difference(self.starting)
-        decision, places = self.decide(there, {**wishes, **dict.fromkeys(known)}, now_s)
-        for node, ready_s in nodes.rent(decision.nodes[_KIND] - nodes.rented, now_s).items():
-            self.starting[node] = now_s, self._clock.schedule(ready_s, node)
+        decision, places = self.decide(nodes.ready, {**wishes, **dict.fromkeys(known)}, now_s)
+        nodes.rent(decision.nodes[_KIND] - nodes.rented)
         return places, tuple(map(int, decision.idle))
-
-    def see_start(self, node: int) -> None:
-        """Note how long a node took to start, or started until it was lost."""
-        since_s, ticket = self.starting.pop(node, (None, 0))
-        if since_s is not None:
-            self._clock.cancel(ticket)
-            self.started_s.append(self._clock.now - since_s)
 
     def _describe_job(self, job: Job, _: float) -> ActiveJob:
         place = {str(node): gpus for node, gpus in job.places}

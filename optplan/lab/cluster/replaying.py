@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from optplan.lab.cluster.outcome import Bins, Outcome, Usage
 from optplan.lab.cluster.placing import Renter
 from optplan.lab.cluster.world import Interference, NodeLosses, World
 
+_number = attrgetter("number")
 #: The event that is nobody's: the policy's next round. Those below it are interruptions, others nodes that are ready.
 _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
@@ -77,11 +79,9 @@ class _Cluster:
     def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
-        # Nodes that take the place of others are noticed when the policy is asked next: it had better be asked often.
         # Where jobs slow one another down, nobody knows when they end an epoch.
-        is_plain = not (world.interference or (nodes.is_fixed and nodes.start_s and world.takes_nodes))
-        self._patient = policy if isinstance(policy, PatientPolicy) and is_plain else None
-        self._clock: VirtualClock[Job | int] = VirtualClock()
+        self._patient = policy if isinstance(policy, PatientPolicy) and not world.interference else None
+        self._clock: VirtualClock[Job | int] = nodes.clock
         self._active: dict[Job, None] = {}
         self._running = 0
         self._changed: dict[Job, None] = {}
@@ -92,9 +92,9 @@ class _Cluster:
         self._learners = [job for job in jobs if job.agent is not None]
         self._timeline = Usage(nodes.rented)
         self._stays = array("d")  # rows of job, waits since, holds since, until and GPUs: there may be many
-        self._interruptions = NodeLosses(world, seed, self._clock, nodes)
+        self._interruptions = NodeLosses(world, seed, nodes)
         self._interference = Interference(world.interference)
-        self._renter = Renter(nodes, self._clock)
+        self._renter = Renter(nodes)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
         self._least_gpu_s: dict[Application, Course] = {}
@@ -105,7 +105,7 @@ class _Cluster:
         for number, job in enumerate(self._jobs):
             job.number, job.waits_since_s = number, job.submitted_s
             clock.schedule(job.submitted_s, job)
-        while self._goes_on:
+        while self._num_coming:
             at_s = clock.next_at
             jobs, others = list[Job](), list[int]()
             while clock.next_at == at_s:
@@ -117,7 +117,7 @@ class _Cluster:
                     jobs.append(item)
             self._apply(sorted(jobs, key=_number), sorted(others))
             self._ask(rounds=_ROUND in others)
-            if self._round is not None and not self._active and len(clock) - self._interruptions.num_events == 1:
+            if self._round is not None and not self._active and self._num_coming == 1:
                 clock.cancel(self._round)  # nobody is there, and nobody will come
             self._interruptions.watch_nodes()
             self._note()
@@ -144,9 +144,9 @@ class _Cluster:
         )
 
     @property
-    def _goes_on(self) -> bool:
-        """Whether something is to happen to jobs, or a round is to come; nodes start for those who wait."""
-        return len(self._clock) > self._interruptions.num_events + (0 if self._active else len(self._renter.starting))
+    def _num_coming(self) -> int:
+        """What is to happen to jobs, rounds that are to come, and starts of nodes for those who wait."""
+        return len(self._clock) - self._interruptions.num_events - (0 if self._active else len(self._nodes.starting))
 
     def _apply(self, jobs: Sequence[Job], others: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
@@ -158,7 +158,7 @@ class _Cluster:
             if event == _ROUND:
                 self._round = None
             elif event >= 0:
-                self._renter.see_start(event)
+                self._nodes.see_start(event)
             else:
                 self._interrupt(event)
 
@@ -203,16 +203,16 @@ class _Cluster:
         if interval_s is None or rounds:
             leaving = self._resize()
             wishes = self._policy.allocate(self._see(leaving))
-            if self._nodes.have_to_start:
+            self._nodes.started_s.clear()
+            if not self._nodes.is_fixed:
                 wishes, leaving = self._renter.serve(wishes, self._changed)
-            self._share(wishes)
-            self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
+            self._share(wishes)
+            self._nodes.retire(leaving)
         if interval_s is None or self._round is not None or not self._active:
             return
-        # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever;
-        # nodes that start are something that happens.
-        if self._running or self._goes_on or not rounds or self._nodes.list_starting(self._clock.now):
+        # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
+        if self._running or self._num_coming or not rounds:
             self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
             self._next_round += 1
@@ -221,20 +221,18 @@ class _Cluster:
         """Return what the policy sees, without nodes that are about to leave."""
         changed = sorted((job for job in self._changed if job in self._active), key=_number)
         nodes = self._nodes
-        gpus, free = nodes.gpus - len(leaving) * nodes.gpus_per_node, nodes.gpus - nodes.used
-        staying: Sequence[int] = nodes.names if nodes.is_fixed else ()
+        gpus, staying = nodes.gpus - len(leaving) * nodes.gpus_per_node, nodes.ready if nodes.is_fixed else ()
         if leaving:
-            staying = [node for node in staying if node not in leaving]
-        starting = nodes.list_starting(self._clock.now)
-        size, started_s = nodes.gpus_per_node, tuple(self._renter.started_s)
-        return Sight(self._clock.now, self._active, changed, gpus, free, staying, size, starting, started_s)
+            staying = tuple(node for node in staying if node not in leaving)
+        known = gpus, nodes.free, staying, nodes.gpus_per_node, tuple(nodes.started_s)
+        return Sight(self._clock.now, self._active, changed, *known)
 
     def _resize(self) -> tuple[int, ...]:
         """Rent more nodes where the policy wants them; return those that it is to give up."""
         if self._sizing is None:
             return ()
         more = self._sizing.choose_nodes(self._see()) - self._nodes.rented
-        self._nodes.rent(max(more, 0), self._clock.now)
+        self._nodes.rent(more)
         return self._nodes.emptiest(max(-more, 0))
 
     def _share(self, wishes: Mapping[Job, Wish]) -> None:
@@ -251,27 +249,24 @@ class _Cluster:
             self._hold(job, wish)
 
     def _hold(self, job: Job, wish: Wish) -> None:
-        """Change what a job holds; it pauses for its rescaling and, where nodes have to start, for those."""
+        """Change what a job holds; it pauses for its rescaling."""
         if job not in self._active or (isinstance(wish, int) and wish < 0):
             raise InternalError(f"{self._policy.name}: {job.name} cannot be given {wish} GPUs")
         self._release(job)
         if not wish:
             return
         now_s = self._clock.now
-        if isinstance(wish, int):
-            places, ready_s = self._nodes.take(wish, now_s)
-        else:
-            places, ready_s = wish, self._nodes.take_places(wish, now_s)
+        places = self._nodes.take(wish) if isinstance(wish, int) else self._nodes.take_places(wish)
         spread = spread_of(places)
         course = self._look_up(job, spread)
         if course is None:
-            self._nodes.release(places, now_s)
+            self._nodes.release(places)
             self._end(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
             return
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
         job.places, job.holds_since_s, job.stretch = places, now_s, job.size
-        job.hold(sum(spread), course, ready_s + job.truth.rescale_s)
+        job.hold(sum(spread), course, now_s + job.truth.rescale_s)
         self._running += 1
         self._choose_batch(job)
         self._turn(self._interference.join(job, places))
@@ -343,7 +338,7 @@ class _Cluster:
         self._cancel(job)
         if job.gpus:
             now_s = self._clock.now
-            self._nodes.release(job.places, now_s)
+            self._nodes.release(job.places)
             self._stays.extend((job.number, job.waits_since_s, job.holds_since_s, now_s, job.gpus))
             job.waits_since_s = now_s
             self._turn(self._interference.leave(job))
@@ -379,8 +374,7 @@ class _Cluster:
                 if job.interruptions >= _MOST_INTERRUPTIONS:
                     self._end(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
-            self._nodes.lose(node, self._clock.now)
-            self._renter.see_start(node)
+            self._nodes.lose(node)
 
     def _end(self, job: Job, problem: str = "") -> None:
         """Let a job be over, completed unless there is a problem; who places the others is told."""
@@ -391,7 +385,3 @@ class _Cluster:
 
     def _note(self, *, last: bool = False) -> None:
         self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)
-
-
-def _number(job: Job) -> int:
-    return job.number

@@ -16,7 +16,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from optplan.errors import DataError
-from optplan.execution.clock import VirtualClock
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.spot.traces import SpotTrace, read_spot_trace
@@ -61,11 +60,6 @@ class World(FrozenModel):
             raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s; --reclaim), or leave it out")
         return self
 
-    @property
-    def takes_nodes(self) -> bool:
-        """Whether nodes are ever taken away."""
-        return bool(self.interruptions_per_node_hour or self.spot_trace)
-
     def draw_factors(self, name: str, num_epochs: int, seed: int) -> FloatArray | None:
         """Draw the factors of a job's epochs, (epochs,), the same under every policy; None where all are 1."""
         if not self.straggling:
@@ -85,11 +79,10 @@ _FIRST_NODE = -3
 class NodeLosses:
     """When nodes are taken away: numbers of -2 and below on the clock of a replay."""
 
-    def __init__(self, world: World, seed: int, clock: VirtualClock[Job | int], nodes: Nodes) -> None:
-        self._clock, self._nodes = clock, nodes
+    def __init__(self, world: World, seed: int, nodes: Nodes) -> None:
+        self._clock, self._nodes = nodes.clock, nodes
         self._stream = np.random.default_rng([seed, 1])
         self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
-        self._watched: tuple[int, ...] = ()
         self._ends: dict[int, int] = {}
         self._losses = self._list_losses(read_spot_trace(world.spot_trace)) if world.spot_trace else iter(())
         self._share: float | None = None
@@ -103,23 +96,24 @@ class NodeLosses:
 
     def watch_nodes(self) -> None:
         """Draw when nodes that came are to be taken away, and forget those that went."""
-        if not self._rate_per_s or self._watched is self._nodes.names:
+        if not self._rate_per_s:
             return
-        self._watched = self._nodes.names
-        for node in self._watched:
+        names = self._nodes.names
+        for node in names:
             if node not in self._ends:
                 lifetime_s = float(self._stream.exponential(1.0 / self._rate_per_s))
                 self._ends[node] = self._clock.schedule(self._clock.now + lifetime_s, _FIRST_NODE - node)
-        for node in self._ends.keys() - self._watched:
+        for node in self._ends.keys() - names:
             self._clock.cancel(self._ends.pop(node))
 
     def list_lost(self, event: int) -> list[int]:
         """Return the nodes that an event takes away."""
         if event == _LOSSES:
             assert self._share is not None
-            drawn = self._stream.random(len(self._nodes.names)) < self._share
+            names = self._nodes.names
+            drawn = self._stream.random(len(names)) < self._share
             self._expect_losses()
-            return [node for node, is_lost in zip(self._nodes.names, drawn.tolist(), strict=True) if is_lost]
+            return [node for node, is_lost in zip(names, drawn.tolist(), strict=True) if is_lost]
         node = _FIRST_NODE - event
         del self._ends[node]
         return [node]

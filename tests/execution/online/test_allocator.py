@@ -44,9 +44,9 @@ _steps = st.lists(
 class Story:
     """A cluster as it is, and an allocator that is told only what changes."""
 
-    def __init__(self, tables: list[Any], rules: Rules) -> None:
+    def __init__(self, tables: list[Any], rules: Rules, *, at_once: bool = False) -> None:
         self.tables, self.table, self.rules = tables, tables[0], rules
-        self.allocator = Allocator(self.table, rules)
+        self.allocator = Allocator(self.table, rules, at_once=at_once)
         self.jobs: dict[str, ActiveJob] = {}
         self.nodes: dict[int, Node] = {}
         self.made = self.came = 0
@@ -91,16 +91,16 @@ class Story:
                 self.allocator.drop(job.name)
 
 
-@given(st.lists(_tables, min_size=1, max_size=2), _rules, _steps)
+@given(st.lists(_tables, min_size=1, max_size=2), _rules, _steps, st.booleans())
 def test_any_story_is_decided_as_from_nothing(
-    make_typed_table: MakeTable, tables: list[Any], rules: Rules, steps: list[tuple[str, int]]
+    make_typed_table: MakeTable, tables: list[Any], rules: Rules, steps: list[tuple[str, int]], at_once: bool
 ) -> None:
     """Arrivals, epochs, ends, losses, nodes and tables: places, nodes, who is short and what is idle are the same."""
-    story = Story([make_typed_table(table) for table in tables], rules)
+    story = Story([make_typed_table(table) for table in tables], rules, at_once=at_once)
     for what, which in steps:
         story.step(what, which)
         nodes = {f"n{number}": story.nodes[number] for number in sorted(story.nodes)}
-        whole = decide(story.table, list(story.jobs.values()), nodes, rules)
+        whole = decide(story.table, list(story.jobs.values()), nodes, rules, at_once=at_once)
         changes = story.allocator.decide()
         assert {name: job.place for name, job in story.jobs.items()} | dict(changes.places) == whole.places
         assert (changes.nodes, changes.short, changes.idle) == (whole.nodes, whole.short, whole.idle)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
@@ -38,6 +38,41 @@ def test_whoever_has_the_right_width_keeps_its_place_and_the_others_are_placed_a
     assert decision.nodes == {"a100": 2}
     assert not decision.short
     assert not decision.waiting
+
+
+def test_where_nodes_are_there_at_once_another_is_rented_rather_than_several_used_in_part(
+    make_table: MakeTable,
+) -> None:
+    """The same with nodes at once: a third node is rented for it."""
+    table = make_table(two=[2], four=[4])
+    jobs = [
+        ActiveJob("left", "two", place={"n1": 2}),
+        ActiveJob("right", "two", place={"n2": 2}),
+        ActiveJob("wide", "four", submitted_s=1.0),
+    ]
+    decision = decide(table, jobs, make_nodes("n1", "n2"), FOURS, at_once=True)
+    assert decision.places == {"left": {"n1": 2}, "right": {"n2": 2}, "wide": {"+0": 4}}
+    assert (decision.coming, decision.nodes, decision.idle) == (("+0",), {"a100": 3}, ())
+    decision = decide(table, jobs, make_nodes("n1", "n2", "n3"), FOURS, at_once=True)
+    assert decision.places == {"left": {"n1": 2}, "right": {"n2": 2}, "wide": {"n3": 4}}
+    assert decision.coming == ()
+    # Of 8 GPUs at most, no third node can be had: it uses what is left.
+    for rules in (Rules({"a100": 4}, most_gpus=8), Rules({"a100": 4}, quotas={"a100": 11})):
+        decision = decide(table, jobs, make_nodes("n1", "n2"), rules, at_once=True)
+        assert (decision.places["wide"], decision.nodes) == ({"n1": 2, "n2": 2}, {"a100": 2})
+
+
+def test_where_nodes_are_there_at_once_nobody_runs_on_what_is_left(make_table: MakeTable) -> None:
+    """Beside 3 GPUs in use one wants four and one two: two more nodes are rented."""
+    table = make_table(three=[3], four=[4], two=[2])
+    jobs = [
+        ActiveJob("holder", "three", place={"n1": 3}),
+        ActiveJob("second", "two", submitted_s=2.0),
+        ActiveJob("first", "four", submitted_s=1.0),
+    ]
+    decision = decide(table, jobs, make_nodes("n1"), FOURS, at_once=True)
+    assert decision.places == {"holder": {"n1": 3}, "second": {"+1": 2}, "first": {"+0": 4}}
+    assert (decision.waiting, decision.short, decision.nodes) == ((), (), {"a100": 3})
 
 
 def test_one_runs_on_what_is_left_and_the_others_wait_for_the_cluster_to_grow(make_table: MakeTable) -> None:
@@ -374,6 +409,32 @@ def test_wanted_nodes_are_those_of_all_widths_and_then_everybody_is_served(
     served = decide(table, again(jobs, decision), {**nodes, **come}, rules)
     assert not served.short
     assert not served.waiting
+
+
+@pytest.mark.slow
+@given(draw_cases())
+def test_where_nodes_are_there_at_once_they_are_asked_for_once(
+    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
+) -> None:
+    """Those are wanted on which somebody is, and once they are there all is as was said; of one type.
+
+    Without limits everybody is served, and who moves is on no more nodes than it has to be.
+    """
+    widths, jobs, nodes, rules = case
+    assume(len(rules.gpus_per_node) == 1)
+    (size,) = rules.gpus_per_node.values()
+    table = make_typed_table(widths)
+    first = decide(table, jobs, nodes, rules, at_once=True)
+    assert first.nodes == {"a100": len({name for place in first.places.values() for name in place})}
+    there = {**nodes, **dict.fromkeys(first.coming, Node(size, "a100"))}
+    second = decide(table, again(jobs, first), there, rules, at_once=True)
+    assert (dict(second.places), second.nodes, second.coming) == (dict(first.places), first.nodes, ())
+    if rules.most_gpus is None and not rules.quotas:
+        assert not first.short
+        assert not first.waiting
+        for job in jobs:
+            place = first.places[job.name]
+            assert place == job.place or len(place) == -(-total(place) // size)
 
 
 @pytest.mark.slow

@@ -42,9 +42,9 @@ def test_nodes_are_rented_rather_than_used_in_parts() -> None:
     """Three GPUs are free on two nodes; a job of three gets a third node, and one of one the fullest."""
     nodes = make_nodes(2, 1)
 
-    def rent() -> int:
+    def rent() -> bool:
         nodes.add(2)
-        return 2
+        return True
 
     assert nodes.take(3, rent) == {2: 3}
     assert nodes.take(1, rent) == {1: 1}

@@ -407,6 +407,8 @@ def test_a_stream_goes_on_with_other_options_or_is_given_up(
 class Gone:
     """An executor whose nodes are gone; says what it was asked for."""
 
+    is_virtual, at_once = False, False
+
     def __init__(self) -> None:
         self.ensured: list[str] = []
         self.released: list[str] = []

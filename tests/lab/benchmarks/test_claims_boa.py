@@ -236,7 +236,7 @@ def test_a_size_counts_a_round_late(monkeypatch: pytest.MonkeyPatch) -> None:
     wishes = iter((3, 5, 7))
     monkeypatch.setattr(PolluxAutoscaled, "choose_nodes", lambda *_: next(wishes))
     policy = Late("0.5")
-    sight: Any = type("Sight", (), {"nodes": (0, 1)})()
+    sight: Any = type("Sight", (), {"gpus": 8.0, "gpus_per_node": 4})()
     assert [policy.choose_nodes(sight) for _ in range(3)] == [2, 3, 5]
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.lab.cluster.jobs import Job, Places, SchedulingPolicy, Sight, Spread, TabledApplication
-from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
@@ -251,7 +250,7 @@ def test_wrong_jobs() -> None:
     with pytest.raises(DataError, match="two jobs"):
         replay([job(), job(at_s=3.0)], hold_one_width(1), gpus_per_node=4)
     with pytest.raises(UsageError, match="from 1 to 1,000,000 are allowed"):
-        Nodes(4, 0)
+        replay([job()], hold_one_width(1), gpus_per_node=4, nodes=0)
 
 
 def _make_trace(numbers: Sequence[tuple[int, int, int]]) -> list[Job]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
-from optplan.lab.cluster.jobs import Job, Places, Sight, TabledApplication
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.lab.cluster.jobs import Job, Places, SchedulingPolicy, Sight, TabledApplication
+from optplan.lab.cluster.policies.boa import Scheduled
 from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, hold_one_width
+from optplan.lab.cluster.policies.pollux import Pollux
+from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import Law, World
+from optplan.solving import build_plan, solve
 
 
 def lasting(*epochs_s: float, widths: tuple[int, ...] = (1,), rescale_s: float = 0.0) -> TabledApplication:
@@ -65,7 +71,7 @@ class _Patient:
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Put the job on the second node."""
-        there = [node for node in sight.nodes if node and node not in sight.starting]
+        there = [node for node in sight.nodes if node]
         return {job: ((node, 1),) for job in sight.jobs for node in there}
 
 
@@ -122,6 +128,49 @@ def test_losses_of_a_trace(trace: Path, nodes: int | None) -> None:
     assert 10.0 < first_s < 160.0
     assert outcome.jct_s[0] == pytest.approx(first_s + 160.0)
     assert outcome.efficiency == pytest.approx(150.0 / (first_s + 160.0))
+
+
+CLASS = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [300 / 3600, 100 / 3600], "rescale_s": 10.0}
+PRICED = BoaInstance.parse(
+    {
+        "name": "lasting",
+        "formulation": "boa",
+        "problem": "rescaling",
+        "gpu_types": {"gpu": {"gpus_per_node": 1}},
+        "budget": "1gpu",
+        "classes": {"toy": {**CLASS, "speedup": {"gpu": {"form": "table", "gpus": [1], "speedup": [1.0]}}}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: hold_one_width(1),
+        lambda: Scheduled(build_plan(PRICED, solve(PRICED))),
+        lambda: PriceThatFits(PRICED),
+        EqualShare,
+        Pollux,
+    ],
+)
+def test_nobody_holds_a_node_that_starts(trace: Path, make: Callable[[], SchedulingPolicy]) -> None:
+    """The only node is lost every 200 s, and another is there 20 s later: in the next round where a policy has rounds.
+
+    Until then the job holds nothing; what it had done stays done, and it pauses for 10 s.
+    """
+    policy = make()
+    job = Job("a", "toy", 0.0, lasting(300.0, 100.0, rescale_s=10.0), 1)
+    world, round_s = World(spot_trace=str(trace)), policy.interval_s or 1e-9
+    outcome = replay([job], policy, gpus_per_node=1, nodes=1, start_s=20.0, world=world, seed=3)
+    at_s, lost_s, left_s, held_s = 0.0, (100.0 - np.random.default_rng([3, 1]).uniform(0.0, 200.0)) % 200.0, 400.0, 0.0
+    while at_s + 10.0 + left_s > lost_s:
+        left_s -= lost_s - at_s - 10.0
+        held_s += lost_s - at_s
+        at_s, lost_s = math.ceil((lost_s + 20.0) / round_s) * round_s, lost_s + 200.0
+    assert job.interruptions >= 2
+    assert outcome.jct_s[0] == pytest.approx(at_s + 10.0 + left_s)
+    assert outcome.gpu_hours * 3600 == pytest.approx(held_s + 10.0 + left_s)
+    assert outcome.node_gpu_hours * 3600 == pytest.approx(at_s + 10.0 + left_s)
 
 
 def test_a_job_whose_epochs_are_too_long_is_reported(trace: Path) -> None:

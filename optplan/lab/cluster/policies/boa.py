@@ -173,7 +173,7 @@ class Scheduled:
             self._ends_s.pop(job, None)
         rich = [job for job, lags in self._holding.items() if lags and job.attained_gpu_s(now_s) >= SECOND_QUEUE_GPU_S]
         changed = [*over, *rich, *self._hear_of_epochs(self._placer.allocator, now_s), *sight.changed]
-        return self._placer.decide(set(sight.nodes) - sight.starting, changed, now_s)
+        return self._placer.decide(sight.nodes, changed, now_s)
 
     def _hear_of_epochs(self, allocator: Allocator, now_s: float) -> list[Job]:
         """Tell the allocator of jobs that have become more urgent, by epochs of which nobody told; list the others."""

@@ -227,7 +227,7 @@ class PolluxAutoscaled(Pollux):
         if not sight.jobs:
             return 1
         self._watch(sight)
-        jobs, now = list(sight.jobs), len(sight.nodes)
+        jobs, now = list(sight.jobs), int(sight.gpus) // sight.gpus_per_node
         held = [(job.gpus, len(job.places)) for job in jobs]
         if self._low <= self._measure(jobs, held, now * sight.gpus_per_node) <= self._high:
             return now

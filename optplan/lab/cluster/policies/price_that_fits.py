@@ -1,9 +1,9 @@
 """The price that fits: all jobs that are there run, on the widths of the lowest price of a GPU at which they fit.
 
 BOA's plan (paper, section 4) puts one price on a GPU-hour, such that GPUs are in use as a budget says on average. On a
-cluster of fixed size the price that does so changes with the jobs that are there: it is found anew whenever one
-arrives or is over, and where five minutes pass between. Jobs take the widths of least cost for what is left of them
-at that price, so no budget is needed.
+cluster of fixed size the price that does so changes with the jobs that are there: it is found anew whenever one arrives
+or is over, where nodes are lost or come, and where five minutes pass between. Jobs take the widths of least cost for
+what is left of them at that price, so no budget is needed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class PriceThatFits:
         weights = [job_class.weight for job_class in instance.classes.values()]
         self._prices = np.geomspace(_HIGHEST * max(weights), _LOWEST * min(weights), _PRICES)
         self._tables: dict[str, _Table] = {}
-        self._there: dict[Job, None] = {}
+        self._there = 0, 0  # GPUs that could be used, and jobs, when it was last found
         self._next_s = 0.0
 
     def need(self, job: Job) -> int:
@@ -107,15 +107,17 @@ class PriceThatFits:
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Find the price, where it is time to."""
-        gpus, there = sight.require_fixed(self.name, "divides"), self._there
-        came = [job for job in sight.changed if job not in there]
-        if not came and len(sight.jobs) == len(there) and sight.now_s < self._next_s:
+        before, now = self._there, (sight.require_fixed(self.name, "divides"), len(sight.jobs))
+        came = [job for job in sight.changed if not job.gpus]  # who arrives, or was on a node that is lost
+        if not came and now == before and sight.now_s < self._next_s:
             return {}
-        self._there, self._next_s = dict(sight.jobs), sight.now_s + _EVERY_S
+        self._there, self._next_s, gpus = now, sight.now_s + _EVERY_S, now[0]
         for job in came:
             name = job.application
             if name in self._least and name not in self._tables:
-                widths = [k for k in self._instance.allowed_widths(name).tolist() if k <= gpus and job.truth.runs_on(k)]
+                widths = [
+                    k for k in self._instance.allowed_widths(name).tolist() if k <= sight.gpus and job.truth.runs_on(k)
+                ]
                 self._tables[name] = _Table(self._instance, name, widths, self._prices)
         demands = [self._state(job, sight) for job in sight.jobs]
         return dict(zip(sight.jobs, _divide(demands, gpus), strict=True)) if demands else {}
