@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Status
 from optplan.contracts.plan import Plan
 from optplan.contracts.result import Result
 from optplan.execution.online.jobs import Order
+from optplan.execution.online.ledger import Hold
+from optplan.execution.online.terms import Terms as Learning
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
 from optplan.execution.streams.running import run_stream
@@ -32,7 +34,7 @@ from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight, TabledApplication
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.boa import Scheduled, follow_plan
+from optplan.lab.cluster.policies.boa import BoaOnline, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.traced_jobs import tabulate_class
@@ -325,3 +327,73 @@ def test_nodes_that_take_time_to_start(terms: Terms, jobs: list[tuple[str, float
     told: list[Any] = []
     _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
     assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+
+
+#: What is believed of a class before its jobs are seen.
+CURVES = (
+    {"form": "table", "gpus": [1, 2, 3, 4], "speedup": [1.0, 1.1, 1.2, 1.3]},
+    {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 2.0, 4.0]},
+    {"form": "amdahl", "serial_fraction": 0.3},
+)
+learnings = st.builds(
+    Learning,
+    every_s=st.sampled_from([30.0, 200.0]),
+    settle_s=st.sampled_from([5.0, 200.0]),
+    window_h=st.sampled_from([0.2, 24.0]),
+    stated_jobs=st.sampled_from([0.0, 3.0]),
+    hold_budget=st.sampled_from(list(Hold)),
+    probe_widths=st.just((1, 2, 4)),
+)
+
+
+@settings(max_examples=80)
+@given(
+    rescale_s=pauses,
+    rates=st.tuples(st.sampled_from([4.0, 40.0]), st.sampled_from([4.0, 40.0])),
+    larger=st.sampled_from([0.5, 1.0, 3.0]),
+    curve=st.sampled_from(CURVES),
+    known=st.sampled_from(["ab", "a", "b"]),
+    budget=st.sampled_from([12.0, 18.0, 40.0]),
+    start_s=st.sampled_from([0.0, 30.0, 120.0]),
+    learning=learnings,
+    jobs=st.lists(st.tuples(st.sampled_from("ab"), st.floats(0.0, 900.0)), min_size=1, max_size=12),
+)
+def test_a_stream_that_learns(
+    rescale_s: float,
+    rates: tuple[float, float],
+    larger: float,
+    curve: dict[str, Any],
+    known: str,
+    budget: float,
+    start_s: float,
+    learning: Learning,
+    jobs: list[tuple[str, float]],
+) -> None:
+    """A calculator hears the same at the same times in both, and all jobs follow its table from when it is published.
+
+    It believes in other rates, sizes and speeds, does not know a class perhaps, and may hold its budget.
+    """
+    truth = _state(rescale_s)
+    truth = truth.replace(gpu_types={"gpu": truth.gpu_types["gpu"].replace(start_s=start_s or None)})
+    believed = BoaInstance.parse(
+        {
+            **truth.to_json_data(),
+            "budget": f"{budget:g}gpu",
+            "widths": {"max": 4},
+            "classes": {
+                name: {
+                    "arrival_rate_per_hour": rate,
+                    "epoch_size_gpu_hours": [larger * seconds / 3600.0 for seconds in EPOCHS_S[name]],
+                    "speedup": {"gpu": curve},
+                    "rescale_s": rescale_s,
+                }
+                for name, rate in zip("ab", rates, strict=True)
+                if name in known
+            },
+        }
+    )
+    result = solve(believed)
+    assume(result.solution is not None)
+    jobs = sorted(((name, at + math.sqrt(2 + place)) for place, (name, at) in enumerate(jobs)), key=lambda job: job[1])
+    streamed = _stream(build_plan(believed, result), truth, jobs, instance=believed, terms=learning)
+    _check(_simulate(truth, jobs, BoaOnline(believed, learning), None), streamed)

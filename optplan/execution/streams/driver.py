@@ -105,6 +105,8 @@ class StreamDriver(Loop[StreamState]):
             decided.append(record)
             self._report(record)
 
+        if not state.jobs:
+            self._learn(now_s, emit)  # the first widths are those of what was known before any job came
         while self._coming and self._coming[-1].at_s <= now_s:
             emit(self._admit(self._coming.pop(), now_s))
         self._learn(now_s, emit)
@@ -241,8 +243,11 @@ class StreamDriver(Loop[StreamState]):
         """Return up to which epoch a job goes on in one piece: until it holds others that are surely there then.
 
         Where they may not be, it goes on with what it has, and is stopped once they are all there and ready. To end by
-        itself before would be a pause for nothing, as nodes are asked for only when the epoch is over.
+        itself before would be a pause for nothing, as nodes are asked for only when the epoch is over, and as another
+        table may say by then that it stays.
         """
+        if self._learner is not None:
+            return job.epochs
         table, (gpus, epoch) = self._state.table, (sum(target.values()), job.iterations)
         now = table.held_at(job.job_class, epoch, job.row)
         change = table.keeps_until(job.job_class, epoch, job.row)
@@ -282,7 +287,7 @@ class StreamDriver(Loop[StreamState]):
         if self._interrupted:
             return math.inf
         arrival_s = self._coming[-1].at_s if self._coming else math.inf
-        return min(arrival_s, math.inf if self._learner is None else self._learner.next_s(now_s))
+        return min(arrival_s, math.inf if self._learner is None else self._learner.next_s)
 
     # --------------------------------------------------------------------------------------------- writing and doing
 

@@ -212,6 +212,24 @@ class PatientPolicy(SchedulingPolicy, Protocol):
 
 
 @runtime_checkable
+class LearningPolicy(SchedulingPolicy, Protocol):
+    """One that is told what jobs do when they do it, and that wants to be asked at times of its own."""
+
+    @property
+    def next_s(self) -> float:
+        """When it is to be asked again, should nothing happen before; in the past, as soon as anything happens."""
+
+    def hear_epoch(self, job: Job, now_s: float) -> None:
+        """Take note of a job that has just ended an epoch, on what it still holds."""
+
+    def hear_leave(self, job: Job, now_s: float, *, keeps: bool) -> None:
+        """Take note of a job that leaves what it holds, and whether it ``keeps`` what it has done of its epoch."""
+
+    def hear_end(self, job: Job, now_s: float) -> None:
+        """Take note of a job that is over, or that cannot be served."""
+
+
+@runtime_checkable
 class SizingPolicy(SchedulingPolicy, Protocol):
     """One that also says how many nodes there are to be, and that decides in rounds."""
 

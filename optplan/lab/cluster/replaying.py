@@ -19,6 +19,7 @@ from optplan.instances.job_traces import Stays
 from optplan.lab.cluster.jobs import (
     Application,
     Job,
+    LearningPolicy,
     PatientPolicy,
     SchedulingPolicy,
     Sight,
@@ -81,12 +82,14 @@ class _Cluster:
         # Where jobs slow one another down, nobody knows when they end an epoch.
         is_plain = not (world.interference or (nodes.is_fixed and nodes.start_s and world.takes_nodes))
         self._patient = policy if isinstance(policy, PatientPolicy) and is_plain else None
+        self._learning = policy if isinstance(policy, LearningPolicy) else None
         self._clock: VirtualClock[Job | int] = VirtualClock()
         self._active: dict[Job, None] = {}
         self._running = 0
         self._changed: dict[Job, None] = {}
         self._round: int | None = None
         self._next_round = 0
+        self._wakes_s = math.nan
         # By application and how its GPUs are spread: what epochs of a job of size 1 take.
         self._courses: dict[tuple[Application, Spread], Course | None] = {}
         self._learners = [job for job in jobs if job.agent is not None]
@@ -105,6 +108,7 @@ class _Cluster:
         for number, job in enumerate(self._jobs):
             job.number, job.waits_since_s = number, job.submitted_s
             clock.schedule(job.submitted_s, job)
+        self._watch()
         while self._goes_on:
             at_s = clock.next_at
             jobs, others = list[Job](), list[int]()
@@ -146,7 +150,8 @@ class _Cluster:
     @property
     def _goes_on(self) -> bool:
         """Whether something is to happen to jobs, or a round is to come; nodes start for those who wait."""
-        return len(self._clock) > self._interruptions.num_events + (0 if self._active else len(self._renter.starting))
+        others = self._interruptions.num_events + (self._learning is not None and self._round is not None)
+        return len(self._clock) > others + (0 if self._active else len(self._renter.starting))
 
     def _apply(self, jobs: Sequence[Job], others: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
@@ -171,6 +176,8 @@ class _Cluster:
         self._learn(job)
         job.finish()
         self._count_work(job, self._clock.now)
+        if self._learning is not None:
+            self._learning.hear_epoch(job, self._clock.now)
         if job.epochs_done == job.truth.num_epochs:
             self._end(job)
         else:
@@ -198,7 +205,7 @@ class _Cluster:
     def _ask(self, *, rounds: bool) -> None:
         """Ask the policy, if it is its time, and do what it says: those that shrink first."""
         interval_s = self._policy.interval_s
-        if rounds:
+        if rounds and interval_s is not None:
             self._adapt_batches()
         if interval_s is None or rounds:
             leaving = self._resize()
@@ -208,6 +215,7 @@ class _Cluster:
             self._share(wishes)
             self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
+            self._watch()
         if interval_s is None or self._round is not None or not self._active:
             return
         # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever;
@@ -216,6 +224,14 @@ class _Cluster:
             self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
             self._next_round += 1
+
+    def _watch(self) -> None:
+        """Let a policy that learns be asked when it wants to be, whatever happens."""
+        if self._learning is not None and (self._round is None or self._wakes_s != self._learning.next_s):
+            if self._round is not None:
+                self._clock.cancel(self._round)
+            self._wakes_s = self._learning.next_s
+            self._round = self._clock.schedule(self._wakes_s, _ROUND)
 
     def _see(self, leaving: Collection[int] = ()) -> Sight:
         """Return what the policy sees, without nodes that are about to leave."""
@@ -343,6 +359,8 @@ class _Cluster:
         self._cancel(job)
         if job.gpus:
             now_s = self._clock.now
+            if self._learning is not None:
+                self._learning.hear_leave(job, now_s, keeps=not self._world.loses_epoch)
             self._nodes.release(job.places, now_s)
             self._stays.extend((job.number, job.waits_since_s, job.holds_since_s, now_s, job.gpus))
             job.waits_since_s = now_s
@@ -386,6 +404,8 @@ class _Cluster:
         """Let a job be over, completed unless there is a problem; who places the others is told."""
         self._release(job)
         job.problem, job.completed_s = problem, None if problem else self._clock.now
+        if self._learning is not None:
+            self._learning.hear_end(job, self._clock.now)
         self._active.pop(job, None)
         self._changed[job] = None
 
