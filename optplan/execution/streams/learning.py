@@ -41,7 +41,7 @@ class Reporter(Witness):
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
         # By operation: its job, GPUs, their type, and since when.
-        self._held: dict[str, tuple[str, int, str, float]] = {}
+        self._holding: dict[str, tuple[str, int, str, float]] = {}
         # Jobs that hold nothing, and since when; who has waited longest is the first.
         self._idle: dict[str, float] = {}
 
@@ -60,7 +60,7 @@ class Reporter(Witness):
                 self.note_arrival(record.job, record.job_class, record.t, record.committed)
             case told.OperationWanted():
                 gpus, gpu_type = sum(record.place.values()), self._types[next(iter(record.place))]
-                self._held[record.operation] = record.trial, gpus, gpu_type, record.t
+                self._holding[record.operation] = record.trial, gpus, gpu_type, record.t
                 self._idle.pop(record.trial, None)
             case told.OperationEnded():
                 job = self._leave(record)
@@ -86,14 +86,14 @@ class Reporter(Witness):
 
     def _leave(self, record: told.OperationEnded | told.OperationFailed) -> str:
         """Note what an operation held that is over, and return its job."""
-        job, gpus, gpu_type, since_s = self._held.pop(record.operation)
+        job, gpus, gpu_type, since_s = self._holding.pop(record.operation)
         self._idle[job] = record.t
         self.note_held(job, gpus, record.t - since_s, gpu_type)
         return job
 
     def _see_epoch(self, record: told.EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
-        (job, gpus, gpu_type, _), epoch = self._held[record.operation], record.epochs
+        (job, gpus, gpu_type, _), epoch = self._holding[record.operation], record.epochs
         seen = self._jobs[job][1]
         if not record.seconds or epoch in seen:
             return
