@@ -219,13 +219,13 @@ class LearningPolicy(SchedulingPolicy, Protocol):
     def next_s(self) -> float:
         """When it is to be asked again, should nothing happen before; in the past, as soon as anything happens."""
 
-    def hear_epoch(self, job: Job, now_s: float) -> None:
-        """Take note of a job that has just ended an epoch, on what it still holds."""
+    def hear_epoch(self, job: Job, seconds: float) -> None:
+        """Take note of what a job that is about to end an epoch did of it on what it holds."""
 
-    def hear_leave(self, job: Job, now_s: float, *, keeps: bool) -> None:
-        """Take note of a job that leaves what it holds, and whether it ``keeps`` what it has done of its epoch."""
+    def hear_leave(self, job: Job, *, keeps: bool) -> None:
+        """Take note of a job that is about to leave what it holds, and whether what it did of its epoch is kept."""
 
-    def hear_end(self, job: Job, now_s: float) -> None:
+    def hear_end(self, job: Job) -> None:
         """Take note of a job that is over, or that cannot be served."""
 
 

@@ -174,10 +174,10 @@ class _Cluster:
             return
         self._settle(job)
         self._learn(job)
+        if self._learning is not None:
+            self._learning.hear_epoch(job, self._clock.now - job.begun_s)
         job.finish()
         self._count_work(job, self._clock.now)
-        if self._learning is not None:
-            self._learning.hear_epoch(job, self._clock.now)
         if job.epochs_done == job.truth.num_epochs:
             self._end(job)
         else:
@@ -360,7 +360,7 @@ class _Cluster:
         if job.gpus:
             now_s = self._clock.now
             if self._learning is not None:
-                self._learning.hear_leave(job, now_s, keeps=not self._world.loses_epoch)
+                self._learning.hear_leave(job, keeps=not self._world.loses_epoch)
             self._nodes.release(job.places, now_s)
             self._stays.extend((job.number, job.waits_since_s, job.holds_since_s, now_s, job.gpus))
             job.waits_since_s = now_s
@@ -405,7 +405,7 @@ class _Cluster:
         self._release(job)
         job.problem, job.completed_s = problem, None if problem else self._clock.now
         if self._learning is not None:
-            self._learning.hear_end(job, self._clock.now)
+            self._learning.hear_end(job)
         self._active.pop(job, None)
         self._changed[job] = None
 

@@ -254,45 +254,39 @@ class BoaOnline(InTurn):
         self._calculator.consider(0.0)
         self._table = self._calculator.table
         self._rows, self._witness, self._starts = Rows(), Witness(instance), 0
-        # By job: when it ended its last epoch, or came. Others were elsewhere in their present one.
-        self._since_s: dict[Job, float] = {}
-        self._split: set[Job] = set()
+        self._there: set[Job] = set()
 
     @property
     def next_s(self) -> float:
         """When it has to be asked again, should nothing happen before."""
         return self._calculator.due_s
 
-    def hear_epoch(self, job: Job, now_s: float) -> None:
+    def hear_epoch(self, job: Job, seconds: float) -> None:
         """Note how long an epoch took, if all of it was on what the job holds."""
-        seconds = now_s - max(job.goes_on_s, self._since_s[job])
-        self._since_s[job] = now_s
-        if job in self._split:
-            self._split.remove(job)
+        if job.begun < 1.0 or not seconds:
             self._witness.note_run(job.name, job.gpus, seconds)
-        elif seconds:
-            self._witness.note_epoch(job.name, job.epochs_done, job.gpus, seconds, now_s)
+        else:
+            self._witness.note_epoch(job.name, job.target, job.gpus, seconds, job.settled_s)
 
-    def hear_leave(self, job: Job, now_s: float, *, keeps: bool) -> None:
+    def hear_leave(self, job: Job, *, keeps: bool) -> None:
         """Note what a job held that leaves it, and what it has done there of an epoch where it ``keeps`` that."""
+        now_s = job.settled_s
         self._witness.note_held(job.name, job.gpus, now_s - job.holds_since_s)
-        seconds = now_s - max(job.goes_on_s, self._since_s[job])
-        if keeps and job.left < 1.0 and seconds > 0.0:
-            self._split.add(job)
-            self._witness.note_run(job.name, job.gpus, seconds)
+        if keeps and job.left < job.begun:
+            self._witness.note_run(job.name, job.gpus, now_s - job.begun_s)
 
-    def hear_end(self, job: Job, now_s: float) -> None:
+    def hear_end(self, job: Job) -> None:
         """Note that a job is over, if it ever came."""
-        if self._since_s.pop(job, None) is not None:
-            self._split.discard(job)
-            self._witness.note_end(job.name, now_s, whole=not job.problem)
+        if job in self._there:
+            self._there.remove(job)
+            self._witness.note_end(job.name, job.settled_s, whole=not job.problem)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Tell the calculator what has happened, and serve jobs by the table that holds now."""
         now_s, witness, calculator = sight.now_s, self._witness, self._calculator
         for job in sight.changed:
-            if job not in self._since_s:
-                self._since_s[job] = now_s
+            if job not in self._there:
+                self._there.add(job)
                 witness.note_arrival(job.name, job.application, now_s, calculator.expect(job.application))
         for seconds in sight.started_s:
             self._starts += 1
