@@ -130,7 +130,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
-        committed = None if self._learner is None else self._learner.expect(job.job_class)
+        committed = None if self._learner is None else self._learner.calculator.expect(job.job_class)
         return told.JobArrived(now_s, job.name, job.job_class, job.epochs or 1, row, dict(job.configuration), committed)
 
     def _learn(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
@@ -287,7 +287,7 @@ class StreamDriver(Loop[StreamState]):
         if self._interrupted:
             return math.inf
         arrival_s = self._coming[-1].at_s if self._coming else math.inf
-        return min(arrival_s, math.inf if self._learner is None else self._learner.next_s)
+        return min(arrival_s, math.inf if self._learner is None else self._learner.calculator.due_s)
 
     # --------------------------------------------------------------------------------------------- writing and doing
 

@@ -18,7 +18,6 @@ from optplan.execution.online.calculations import Verdict
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.estimates import mean_row
 from optplan.execution.online.knowledge import Knowledge
-from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.online.witness import Witness
@@ -117,30 +116,16 @@ class Learner(Reporter):
         if self._is_limited:
             most = most_gpus * max(instance.prices_on_demand.values())
             instance = instance.replace(budget=Amount(min(instance.budget_amount(), most), instance.budget_unit))
-        self._calculator = WidthCalculator(instance, terms, now_s=0.0)
+        self.calculator = WidthCalculator(instance, terms, now_s=0.0)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
         waiting = self._is_limited and next(iter(self._idle.values()), now_s) < now_s
-        made = self.tell(self._calculator, now_s, waiting=waiting)
-        if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
+        made = self.tell(self.calculator, now_s, waiting=waiting)
+        if made is None or made.verdict is not Verdict.PUBLISHED or self.calculator.table is None:
             return None
         holds = made.followed in (None, made.budget)
-        return self._calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
-
-    @property
-    def ledger(self) -> Ledger:
-        """What was committed of the budget."""
-        return self._calculator.ledger
-
-    def expect(self, job_class: str) -> float | None:
-        """Return what a job will take of the budget, in its unit times hours; None before there is a table."""
-        return self._calculator.expect(job_class)
-
-    @property
-    def next_s(self) -> float:
-        """When the calculator has to be asked again, should nothing happen before."""
-        return self._calculator.due_s
+        return self.calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
 
 
 #: The whole stream counts, however long ago, and beside it nothing that was stated.
