@@ -115,6 +115,8 @@ class StreamDriver(Loop[StreamState]):
         moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
         targets = {name: decision.places.get(name, job.place) for name, job in moving.items()}
         blocked = self._find_blocked(targets)
+        if blocked:  # who takes what is left would be given more before them, once others have left that
+            blocked.update(name for name in decision.short if not state.jobs[name].place)
         for job in sorted(moving.values(), key=_number):
             if job.name not in blocked:
                 self._place(job, targets[job.name], now_s, emit)
