@@ -234,7 +234,7 @@ def _tell(outcome: Outcome) -> dict[str, tuple[float, float]]:
     return {job.name: (job.completed_s or math.nan, job.gpu_s) for job in outcome.jobs}
 
 
-widths = st.sampled_from([1, 2, 4])
+widths = st.sampled_from([1, 2, 3, 4])
 arrivals = st.lists(
     st.tuples(st.sampled_from("ab"), st.floats(0.0, 900.0) | st.integers(0, 9).map(lambda n: 100.0 * n)),
     min_size=1,
@@ -331,7 +331,7 @@ def test_nodes_that_take_time_to_start(terms: Terms, jobs: list[tuple[str, float
 
 #: What may be believed of speeds before jobs are seen.
 CURVES = (
-    {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.1, 1.3]},
+    {"form": "table", "gpus": [1, 2, 3, 4], "speedup": [1.0, 1.1, 1.2, 1.3]},
     {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 2.0, 4.0]},
     {"form": "amdahl", "serial_fraction": 0.3},
 )
@@ -367,7 +367,7 @@ def _believe(truth: BoaInstance, belief: Mapping[str, Any]) -> BoaInstance:
         }
         for name, rate in belief["rates"].items()
     }
-    own = {"budget": belief["budget"], "widths": {"only": [1, 2, 4]}, "classes": classes}
+    own = {"budget": belief["budget"], "widths": {"max": 4}, "classes": classes}
     return BoaInstance.parse({**truth.to_json_data(), **own})
 
 
