@@ -12,7 +12,10 @@ from optplan.formulations.boa.data.instance import BoaInstance
 
 
 class Witness:
-    """Follows jobs by name, and collects events until a calculator is told of them."""
+    """Follows jobs by name, and collects events until a calculator is told of them.
+
+    ``classes`` has the class of every job that is not over.
+    """
 
     def __init__(self, instance: BoaInstance) -> None:
         self._events: list[OnlineEvent] = []
@@ -21,14 +24,14 @@ class Witness:
             name: (each.epoch_size_gpu_hours / each.epoch_size_gpu_hours.mean()).tolist()
             for name, each in instance.classes.items()
         }
-        # By job that is not over: its class, by place what it ran there, and what it held until it left it.
-        self._classes: dict[str, str] = {}
+        # By job that is not over, too: by place what it ran there, and what it held until it left it.
+        self.classes: dict[str, str] = {}
         self._ran: dict[str, dict[tuple[int, str | None], float]] = {}
         self._held: dict[str, list[Run]] = {}
 
     def note_arrival(self, job: str, job_class: str, at_s: float, committed: float | None) -> None:
         """Note that a job was submitted, and what it was to take of the budget."""
-        self._classes[job], self._ran[job], self._held[job] = job_class, {}, []
+        self.classes[job], self._ran[job], self._held[job] = job_class, {}, []
         known = {"kind": "arrival", "id": f"{job} arrived", "at_s": at_s, "job_class": job_class}
         self._events.append(Arrival.of_sound(**known, committed=committed))
 
@@ -42,7 +45,7 @@ class Witness:
     ) -> None:
         """Note how long a whole epoch took, from 1; where nobody states how large it is, it is as large as others."""
         self.note_run(job, gpus, seconds, gpu_type)
-        name = self._classes[job]
+        name = self.classes[job]
         parts, which = self._parts.get(name, ()), f"{job} epoch {epoch}"
         part, known = (parts[epoch - 1], epoch) if epoch <= len(parts) else (1.0, None)
         self._events.append(Speed(which, at_s, name, gpus, gpu_type, part / seconds, known))
@@ -55,7 +58,7 @@ class Witness:
         """Note that a job is over, and whether it did all of its work."""
         ran, held = self._ran.pop(job), tuple(self._held.pop(job))
         runs = tuple(Run.of_sound(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
-        known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self._classes.pop(job)}
+        known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self.classes.pop(job)}
         self._events.append(Completion.of_sound(**known, ran=runs, whole=whole and bool(runs), held=held))
 
     def note_start(self, node: str, gpus: int, seconds: float, at_s: float, gpu_type: str | None = None) -> None:

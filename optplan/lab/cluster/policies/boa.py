@@ -253,8 +253,7 @@ class BoaOnline(InTurn):
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._calculator.consider(0.0)
         self._table = self._calculator.table
-        self._rows, self._witness, self._starts = Rows(), Witness(instance), 0
-        self._there: set[Job] = set()
+        self._rows, self._witness = Rows(), Witness(instance)
 
     @property
     def next_s(self) -> float:
@@ -277,20 +276,17 @@ class BoaOnline(InTurn):
 
     def hear_end(self, job: Job) -> None:
         """Note that a job is over, if it ever came."""
-        if job in self._there:
-            self._there.remove(job)
+        if job.name in self._witness.classes:
             self._witness.note_end(job.name, job.settled_s, whole=not job.problem)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Tell the calculator what has happened, and serve jobs by the table that holds now."""
         now_s, witness, calculator = sight.now_s, self._witness, self._calculator
         for job in sight.changed:
-            if job not in self._there:
-                self._there.add(job)
+            if job.name not in witness.classes:
                 witness.note_arrival(job.name, job.application, now_s, calculator.expect(job.application))
-        for seconds in sight.started_s:
-            self._starts += 1
-            witness.note_start(f"node {self._starts}", sight.gpus_per_node, seconds, now_s)
+        for number, seconds in enumerate(sight.started_s):
+            witness.note_start(f"start {number} by {now_s} s", sight.gpus_per_node, seconds, now_s)
         witness.tell(calculator, now_s)
         if calculator.table is not self._table:
             self._table, sight = calculator.table, replace(sight, changed=tuple(sight.jobs))
