@@ -42,12 +42,15 @@ class Progress:
 
     # Epochs take ``stretch`` times what the course says that belongs to what it holds; ``left`` is the share of the
     # present one still to be done. After its present pause it goes on at ``goes_on_s``, up to ``target`` epochs in all.
+    # On what it holds, the present epoch began at ``begun_s``, with ``begun`` of it still to be done.
 
     epochs_done: int = 0
     left: float = 1.0
     gpus: int = 0
     goes_on_s: float = 0.0
     settled_s: float = 0.0
+    begun_s: float = 0.0
+    begun: float = 1.0
     course: Course = _NOTHING
     stretch: float = 1.0
     target: int = 0
@@ -76,6 +79,7 @@ class Progress:
     def hold(self, gpus: int, course: Course, goes_on_s: float) -> None:
         """Let a settled job hold GPUs from now on, on which epochs take what a course says."""
         self.gpus, self.course, self.goes_on_s = gpus, course, goes_on_s
+        self.begun_s, self.begun = goes_on_s, self.left
 
     def settle(self, now_s: float) -> None:
         """Account for the time until now; it ends no more epochs than up to its target."""
@@ -94,6 +98,7 @@ class Progress:
     def finish(self) -> None:
         """Let a job that was settled when it ends its target have done that, whatever rounding says."""
         self.epochs_done, self.left = self.target, 1.0
+        self.begun_s, self.begun = self.settled_s, 1.0
 
     def look(self, now_s: float) -> tuple[int, float]:
         """Return how many epochs a job that holds GPUs has done by now, and when it ends the present one."""

@@ -22,6 +22,8 @@ from optplan.contracts import Status
 from optplan.contracts.plan import Plan
 from optplan.contracts.result import Result
 from optplan.execution.online.jobs import Order
+from optplan.execution.online.ledger import Hold
+from optplan.execution.online.terms import Terms as Learning
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
 from optplan.execution.streams.running import run_stream
@@ -32,7 +34,7 @@ from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight, TabledApplication
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.boa import Scheduled, follow_plan
+from optplan.lab.cluster.policies.boa import BoaOnline, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.traced_jobs import tabulate_class
@@ -351,3 +353,71 @@ def test_jobs_that_come_at_once(
     told: list[Any] = []
     _check(_tell(simulated := _replay(instance, jobs, follow_plan(plan))), _stream(plan, instance, jobs, hours=told))
     assert told == [pytest.approx((simulated.gpu_hours, simulated.node_gpu_hours), rel=1e-9)]
+
+
+#: What may be believed of speeds before jobs are seen.
+CURVES = (
+    {"form": "table", "gpus": [1, 2, 3, 4], "speedup": [1.0, 1.1, 1.2, 1.3]},
+    {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 2.0, 4.0]},
+    {"form": "amdahl", "serial_fraction": 0.3},
+)
+rates = st.sampled_from([4.0, 40.0])
+#: What is believed of the known classes, and of the budget that is enough for them.
+beliefs = st.fixed_dictionaries(
+    {
+        "rates": st.fixed_dictionaries({"a": rates, "b": rates}) | st.sampled_from("ab").map(lambda name: {name: 40.0}),
+        "larger": st.sampled_from([0.5, 1.0, 3.0]),
+        "curve": st.sampled_from(CURVES),
+        "budget": st.sampled_from(["12gpu", "18gpu", "40gpu"]),
+    }
+)
+learnings = st.builds(
+    Learning,
+    every_s=st.sampled_from([30.0, 200.0]),
+    settle_s=st.sampled_from([5.0, 200.0]),
+    window_h=st.sampled_from([0.2, 24.0]),
+    stated_jobs=st.sampled_from([0.0, 3.0]),
+    hold_budget=st.sampled_from(list(Hold)),
+    probe_widths=st.just((1, 2, 4)),
+)
+
+
+def _believe(truth: BoaInstance, belief: Mapping[str, Any]) -> BoaInstance:
+    """Return what is known before jobs come: other rates, sizes and speeds, and perhaps not all of the classes."""
+    classes = {
+        name: {
+            "arrival_rate_per_hour": rate,
+            "epoch_size_gpu_hours": [belief["larger"] * seconds / 3600.0 for seconds in EPOCHS_S[name]],
+            "speedup": {"gpu": belief["curve"]},
+            "rescale_s": truth.classes[name].rescale_s,
+        }
+        for name, rate in belief["rates"].items()
+    }
+    own = {"budget": belief["budget"], "widths": {"max": 4}, "classes": classes}
+    return BoaInstance.parse({**truth.to_json_data(), **own})
+
+
+@settings(max_examples=40)
+@given(
+    rescale_s=pauses,
+    start_s=st.sampled_from([0.0, 30.0, 120.0]),
+    belief=beliefs,
+    learning=learnings,
+    jobs=st.lists(st.tuples(st.sampled_from("ab"), st.just(0.0) | st.floats(1.0, 900.0)), min_size=1, max_size=12),
+)
+def test_a_stream_that_learns(
+    rescale_s: float, start_s: float, belief: dict[str, Any], learning: Learning, jobs: list[tuple[str, float]]
+) -> None:
+    """A calculator hears the same at the same times in both, and all jobs follow its table from when it is published.
+
+    It learns rates, sizes and speeds, does not know a class perhaps, and may hold its budget. The first job may come as
+    all begins; for the others it is as with nodes that take time to start.
+    """
+    truth = _state(rescale_s)
+    truth = truth.replace(gpu_types={"gpu": truth.gpu_types["gpu"].replace(start_s=start_s or None)})
+    believed = _believe(truth, belief)
+    later = [0.0, *(math.sqrt(2 + place) for place in range(len(jobs)))]
+    jobs = sorted(((name, at + after) for (name, at), after in zip(jobs, later, strict=False)), key=lambda job: job[1])
+    plan = build_plan(believed, solve(believed))
+    streamed = _stream(plan, truth, jobs, instance=believed, terms=learning)
+    _check(_simulate(truth, jobs, BoaOnline(believed, learning), None), streamed)

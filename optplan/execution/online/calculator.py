@@ -146,6 +146,11 @@ class WidthCalculator:
     def _is_late(self, now_s: float) -> bool:
         return not self._solved_s <= now_s < self._solved_s + self.terms.every_s
 
+    @property
+    def due_s(self) -> float:
+        """When widths are to be calculated again whatever happens."""
+        return self._solved_s + max(self.terms.every_s, self.terms.settle_s)
+
     def rests(self, now_s: float) -> bool:
         """Whether nothing would be calculated for a speed that is told now: it may be told later, with others."""
         return self._rests(self._solved_s, now_s) or (self._rests(self._looked_s, now_s) and not self._is_late(now_s))

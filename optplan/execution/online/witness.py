@@ -5,48 +5,60 @@ Streams and the cluster's simulation are told by the same piece, so that they le
 
 from __future__ import annotations
 
+from optplan.execution.online.calculations import Calculation
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import Arrival, Completion, NodeStart, OnlineEvent, Run, Speed
+from optplan.formulations.boa.data.instance import BoaInstance
 
 
 class Witness:
-    """Follows jobs by name, and collects events until they are taken."""
+    """Follows jobs by name, and collects events until a calculator is told of them.
 
-    def __init__(self) -> None:
+    ``classes`` has the class of every job that is not over.
+    """
+
+    def __init__(self, instance: BoaInstance) -> None:
         self._events: list[OnlineEvent] = []
-        # By job that is not over: its class, and by place what it ran there.
-        self._classes: dict[str, str] = {}
+        # By class that is stated: how large each epoch is beside the mean one.
+        self._parts: dict[str, list[float]] = {
+            name: (each.epoch_size_gpu_hours / each.epoch_size_gpu_hours.mean()).tolist()
+            for name, each in instance.classes.items()
+        }
+        # By job that is not over, too: by place what it ran there, and what it held until it left it.
+        self.classes: dict[str, str] = {}
         self._ran: dict[str, dict[tuple[int, str | None], float]] = {}
+        self._held: dict[str, list[Run]] = {}
 
-    def note_arrival(self, job: str, job_class: str, at_s: float, *, committed: float | None = None) -> None:
+    def note_arrival(self, job: str, job_class: str, at_s: float, committed: float | None) -> None:
         """Note that a job was submitted, and what it was to take of the budget."""
-        self._classes[job], self._ran[job] = job_class, {}
+        self.classes[job], self._ran[job], self._held[job] = job_class, {}, []
         known = {"kind": "arrival", "id": f"{job} arrived", "at_s": at_s, "job_class": job_class}
         self._events.append(Arrival.of_sound(**known, committed=committed))
 
     def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
-        """Note that a job trained on GPUs."""
+        """Note that a job trained on GPUs, and that what it did is kept."""
         ran, place = self._ran[job], (gpus, gpu_type)
         ran[place] = ran.get(place, 0.0) + seconds
 
-    def note_speed(
-        self,
-        job: str,
-        gpus: int,
-        speed: float,
-        at_s: float,
-        *,
-        what: str,
-        epoch: int | None,
-        gpu_type: str | None = None,
+    def note_epoch(
+        self, job: str, epoch: int, gpus: int, seconds: float, at_s: float, gpu_type: str | None = None
     ) -> None:
-        """Note how fast a job was, in the unit of its class; ``what`` tells its measurements apart."""
-        self._events.append(Speed(f"{job} {what}", at_s, self._classes[job], gpus, gpu_type, speed, epoch))
+        """Note how long a whole epoch took, from 1; where nobody states how large it is, it is as large as others."""
+        self.note_run(job, gpus, seconds, gpu_type)
+        name = self.classes[job]
+        parts, which = self._parts.get(name, ()), f"{job} epoch {epoch}"
+        part, known = (parts[epoch - 1], epoch) if epoch <= len(parts) else (1.0, None)
+        self._events.append(Speed(which, at_s, name, gpus, gpu_type, part / seconds, known))
 
-    def note_end(self, job: str, at_s: float, *, whole: bool, held: tuple[Run, ...] = ()) -> None:
-        """Note that a job is over, whether it did all of its work, and what it held where that is more than it ran."""
-        ran = self._ran.pop(job)
+    def note_held(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
+        """Note for how long a job held what it has left, starts and pauses included."""
+        self._held[job].append(Run.of_sound(gpus=gpus, gpu_type=gpu_type, seconds=seconds))
+
+    def note_end(self, job: str, at_s: float, *, whole: bool) -> None:
+        """Note that a job is over, and whether it did all of its work."""
+        ran, held = self._ran.pop(job), tuple(self._held.pop(job))
         runs = tuple(Run.of_sound(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
-        known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self._classes.pop(job)}
+        known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self.classes.pop(job)}
         self._events.append(Completion.of_sound(**known, ran=runs, whole=whole and bool(runs), held=held))
 
     def note_start(self, node: str, gpus: int, seconds: float, at_s: float, gpu_type: str | None = None) -> None:
@@ -58,3 +70,11 @@ class Witness:
         """Return what was noted since the last call."""
         events, self._events = self._events, []
         return events
+
+    def tell(self, calculator: WidthCalculator, now_s: float, *, waiting: bool = False) -> Calculation | None:
+        """Tell a calculator what was noted, and let it calculate; speeds alone wait until it would look at them."""
+        if calculator.rests(now_s) and all(isinstance(event, Speed) for event in self._events):
+            return None
+        if events := self.take_events():
+            calculator.take(events, now_s)
+        return calculator.consider(now_s, waiting=waiting)

@@ -108,6 +108,8 @@ class StreamDriver(Loop[StreamState]):
             decided.append(record)
             self._report(record)
 
+        if not state.jobs:
+            self._learn(now_s, emit)  # the first widths are those of what was known before any job came
         while self._coming and self._coming[-1].at_s <= now_s:
             emit(self._admit(self._coming.pop(), now_s))
         self._learn(now_s, emit)
@@ -120,6 +122,8 @@ class StreamDriver(Loop[StreamState]):
             self._size(decision, now_s, emit)
             leaving = moving
         blocked = self._find_blocked(targets)
+        if blocked:  # who takes what is left would be given more before them, once others have left that
+            blocked.update(name for name in decision.short if not state.jobs[name].place)
         for job in sorted(leaving.values(), key=_number):  # on a clock that jumps all leave before anybody begins
             if job.name not in blocked:
                 self._place(job, targets[job.name], now_s, emit)
@@ -134,7 +138,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
-        committed = None if self._learner is None else self._learner.expect(job.job_class)
+        committed = None if self._learner is None else self._learner.calculator.expect(job.job_class)
         return told.JobArrived(now_s, job.name, job.job_class, job.epochs or 1, row, dict(job.configuration), committed)
 
     def _learn(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
@@ -248,8 +252,11 @@ class StreamDriver(Loop[StreamState]):
         """Return up to which epoch a job goes on in one piece: until it holds others that are surely there then.
 
         Where they may not be, it goes on with what it has, and is stopped once they are all there and ready. To end by
-        itself before would be a pause for nothing, as nodes are asked for only when the epoch is over.
+        itself before would be a pause for nothing, as nodes are asked for only when the epoch is over, and as another
+        table may say by then that it stays.
         """
+        if self._learner is not None:
+            return job.epochs
         table, (gpus, epoch) = self._state.table, (sum(target.values()), job.iterations)
         now = table.held_at(job.job_class, epoch, job.row)
         change = table.keeps_until(job.job_class, epoch, job.row)
@@ -289,7 +296,7 @@ class StreamDriver(Loop[StreamState]):
         if self._interrupted:
             return math.inf
         arrival_s = self._coming[-1].at_s if self._coming else math.inf
-        return min(arrival_s, math.inf if self._learner is None else self._learner.next_s(now_s))
+        return min(arrival_s, math.inf if self._learner is None else self._learner.calculator.due_s)
 
     # --------------------------------------------------------------------------------------------- writing and doing
 

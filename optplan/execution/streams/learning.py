@@ -17,9 +17,7 @@ from optplan.execution import records as told
 from optplan.execution.online.calculations import Verdict
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.estimates import mean_row
-from optplan.execution.online.events import Run, Speed
 from optplan.execution.online.knowledge import Knowledge
-from optplan.execution.online.ledger import Ledger
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.online.witness import Witness
@@ -34,16 +32,15 @@ from optplan.units import SECONDS_PER_HOUR, Amount, format_duration
 class Reporter(Witness):
     """Collects events; ``sizes`` are a node's GPUs, by type."""
 
-    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
-        super().__init__()
+    def __init__(self, instance: BoaInstance, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(instance)
         self._sizes = sizes or {}
-        # By job that is not over: its epochs in all, those that were seen, and what its operations held until they
-        # ended.
-        self._jobs: dict[str, tuple[int, set[int], list[Run]]] = {}
+        # By job that is not over: its epochs in all, and those that were seen.
+        self._jobs: dict[str, tuple[int, set[int]]] = {}
         self._types: dict[str, str] = {}
         self._launched_s: dict[str, float] = {}
         # By operation: its job, GPUs, their type, and since when.
-        self._held: dict[str, tuple[str, int, str, float]] = {}
+        self._holding: dict[str, tuple[str, int, str, float]] = {}
         # Jobs that hold nothing, and since when; who has waited longest is the first.
         self._idle: dict[str, float] = {}
 
@@ -57,12 +54,12 @@ class Reporter(Witness):
             case told.NodeChanged():
                 self._see_node(record)
             case told.JobArrived():
-                self._jobs[record.job] = record.epochs, set(), []
+                self._jobs[record.job] = record.epochs, set()
                 self._idle[record.job] = record.t
-                self.note_arrival(record.job, record.job_class, record.t, committed=record.committed)
+                self.note_arrival(record.job, record.job_class, record.t, record.committed)
             case told.OperationWanted():
                 gpus, gpu_type = sum(record.place.values()), self._types[next(iter(record.place))]
-                self._held[record.operation] = record.trial, gpus, gpu_type, record.t
+                self._holding[record.operation] = record.trial, gpus, gpu_type, record.t
                 self._idle.pop(record.trial, None)
             case told.OperationEnded():
                 job = self._leave(record)
@@ -88,26 +85,24 @@ class Reporter(Witness):
 
     def _leave(self, record: told.OperationEnded | told.OperationFailed) -> str:
         """Note what an operation held that is over, and return its job."""
-        job, gpus, gpu_type, since_s = self._held.pop(record.operation)
+        job, gpus, gpu_type, since_s = self._holding.pop(record.operation)
         self._idle[job] = record.t
-        self._jobs[job][2].append(Run.of_sound(gpus=gpus, gpu_type=gpu_type, seconds=record.t - since_s))
+        self.note_held(job, gpus, record.t - since_s, gpu_type)
         return job
 
     def _see_epoch(self, record: told.EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
-        (job, gpus, gpu_type, _), epoch = self._held[record.operation], record.epochs
+        (job, gpus, gpu_type, _), epoch = self._holding[record.operation], record.epochs
         seen = self._jobs[job][1]
         if not record.seconds or epoch in seen:
             return
         seen.add(epoch)
-        self.note_run(job, gpus, record.seconds, gpu_type)
-        speed, what = 1.0 / record.seconds, f"epoch {epoch}"
-        self.note_speed(job, gpus, speed, record.t, what=what, epoch=epoch, gpu_type=gpu_type)
+        self.note_epoch(job, epoch, gpus, record.seconds, record.t, gpu_type)
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
-        held = tuple(self._jobs.pop(job)[2])
+        del self._jobs[job]
         self._idle.pop(job, None)
-        self.note_end(job, at_s, whole=whole, held=held)
+        self.note_end(job, at_s, whole=whole)
 
 
 class Learner(Reporter):
@@ -116,39 +111,21 @@ class Learner(Reporter):
     def __init__(
         self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None, most_gpus: float = math.inf
     ) -> None:
-        super().__init__(sizes)
+        super().__init__(instance, sizes)
         self._is_limited = math.isfinite(most_gpus)
         if self._is_limited:
             most = most_gpus * max(instance.prices_on_demand.values())
             instance = instance.replace(budget=Amount(min(instance.budget_amount(), most), instance.budget_unit))
-        self._calculator = WidthCalculator(instance, terms, now_s=0.0)
-        self._terms = terms
+        self.calculator = WidthCalculator(instance, terms, now_s=0.0)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
-        if self._calculator.rests(now_s) and all(isinstance(event, Speed) for event in self._events):
-            return None
-        if events := self.take_events():
-            self._calculator.take(events, now_s)
         waiting = self._is_limited and next(iter(self._idle.values()), now_s) < now_s
-        made = self._calculator.consider(now_s, waiting=waiting)
-        if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
+        made = self.tell(self.calculator, now_s, waiting=waiting)
+        if made is None or made.verdict is not Verdict.PUBLISHED or self.calculator.table is None:
             return None
         holds = made.followed in (None, made.budget)
-        return self._calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
-
-    @property
-    def ledger(self) -> Ledger:
-        """What was committed of the budget."""
-        return self._calculator.ledger
-
-    def expect(self, job_class: str) -> float | None:
-        """Return what a job will take of the budget, in its unit times hours; None before there is a table."""
-        return self._calculator.expect(job_class)
-
-    def next_s(self, now_s: float) -> float:
-        """Return when the calculator wants to be asked again."""
-        return now_s + self._terms.every_s
+        return self.calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
 
 
 #: The whole stream counts, however long ago, and beside it nothing that was stated.
@@ -165,7 +142,7 @@ def calibrate(instance: BoaInstance, records: Sequence[Record]) -> tuple[BoaInst
     Sizes and speeds are those of the width calculator after the stream's last record. A pause is all that a job holds
     its GPUs for besides its epochs: starting, loading, storing. How often jobs arrive stays as it was.
     """
-    reporter = Reporter()
+    reporter = Reporter(instance)
     reporter.recall(records)
     knowledge = Knowledge(instance, _TERMS, now_s=0.0)
     knowledge.take(reporter.take_events(), max((record.t for record in records), default=0.0))

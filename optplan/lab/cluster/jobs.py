@@ -211,6 +211,24 @@ class PatientPolicy(SchedulingPolicy, Protocol):
 
 
 @runtime_checkable
+class LearningPolicy(SchedulingPolicy, Protocol):
+    """One that is told what jobs do when they do it, and that wants to be asked at times of its own."""
+
+    @property
+    def next_s(self) -> float:
+        """When it is to be asked again, should nothing happen before; in the past, as soon as anything happens."""
+
+    def hear_epoch(self, job: Job, seconds: float) -> None:
+        """Take note of what a job that is about to end an epoch did of it on what it holds."""
+
+    def hear_leave(self, job: Job, *, keeps: bool) -> None:
+        """Take note of a job that is about to leave what it holds, and whether what it did of its epoch is kept."""
+
+    def hear_end(self, job: Job) -> None:
+        """Take note of a job that is over, or that cannot be served."""
+
+
+@runtime_checkable
 class SizingPolicy(SchedulingPolicy, Protocol):
     """One that also says how many nodes there are to be, and that decides in rounds."""
 

@@ -20,6 +20,7 @@ from optplan.instances.job_traces import Stays
 from optplan.lab.cluster.jobs import (
     Application,
     Job,
+    LearningPolicy,
     PatientPolicy,
     SchedulingPolicy,
     Sight,
@@ -81,12 +82,14 @@ class _Cluster:
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
         # Where jobs slow one another down, nobody knows when they end an epoch.
         self._patient = policy if isinstance(policy, PatientPolicy) and not world.interference else None
+        self._learning = policy if isinstance(policy, LearningPolicy) else None
         self._clock: VirtualClock[Job | int] = nodes.clock
         self._active: dict[Job, None] = {}
         self._running = 0
         self._changed: dict[Job, None] = {}
         self._round: int | None = None
         self._next_round = 0
+        self._wakes_s = math.nan
         # By application and how its GPUs are spread: what epochs of a job of size 1 take.
         self._courses: dict[tuple[Application, Spread], Course | None] = {}
         self._learners = [job for job in jobs if job.agent is not None]
@@ -105,6 +108,7 @@ class _Cluster:
         for number, job in enumerate(self._jobs):
             job.number, job.waits_since_s = number, job.submitted_s
             clock.schedule(job.submitted_s, job)
+        self._watch()
         while self._num_coming:
             at_s = clock.next_at
             jobs, others = list[Job](), list[int]()
@@ -117,7 +121,7 @@ class _Cluster:
                     jobs.append(item)
             self._apply(sorted(jobs, key=_number), sorted(others))
             self._ask(rounds=_ROUND in others)
-            if self._round is not None and not self._active and self._num_coming == 1:
+            if self._round is not None and not (self._active or self._learning) and self._num_coming == 1:
                 clock.cancel(self._round)  # nobody is there, and nobody will come
             self._interruptions.watch_nodes()
             self._note()
@@ -145,8 +149,12 @@ class _Cluster:
 
     @property
     def _num_coming(self) -> int:
-        """What is to happen to jobs, rounds that are to come, and starts of nodes for those who wait."""
-        return len(self._clock) - self._interruptions.num_events - (0 if self._active else len(self._nodes.starting))
+        """What is to happen to jobs, rounds that are to come, and starts of nodes for those who wait.
+
+        A policy that learns is asked as long as there are jobs: that alone does not go on.
+        """
+        others = self._interruptions.num_events + (self._learning is not None and self._round is not None)
+        return len(self._clock) - others - (0 if self._active else len(self._nodes.starting))
 
     def _apply(self, jobs: Sequence[Job], others: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
@@ -169,6 +177,8 @@ class _Cluster:
             return
         self._settle(job)
         self._learn(job)
+        if self._learning is not None:
+            self._learning.hear_epoch(job, self._clock.now - job.begun_s)
         job.finish()
         self._count_work(job, self._clock.now)
         if job.epochs_done == job.truth.num_epochs:
@@ -198,7 +208,7 @@ class _Cluster:
     def _ask(self, *, rounds: bool) -> None:
         """Ask the policy, if it is its time, and do what it says: those that shrink first."""
         interval_s = self._policy.interval_s
-        if rounds:
+        if rounds and interval_s is not None:
             self._adapt_batches()
         if interval_s is None or rounds:
             leaving = self._resize()
@@ -209,6 +219,7 @@ class _Cluster:
             self._changed.clear()
             self._share(wishes)
             self._nodes.retire(leaving)
+            self._watch()
         if interval_s is None or self._round is not None or not self._active:
             return
         # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
@@ -216,6 +227,14 @@ class _Cluster:
             self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
             self._next_round += 1
+
+    def _watch(self) -> None:
+        """Let a policy that learns be asked when it wants to be, whatever happens."""
+        if self._learning is not None and (self._round is None or self._wakes_s != self._learning.next_s):
+            if self._round is not None:
+                self._clock.cancel(self._round)
+            self._wakes_s = self._learning.next_s
+            self._round = self._clock.schedule(self._wakes_s, _ROUND)
 
     def _see(self, leaving: Collection[int] = ()) -> Sight:
         """Return what the policy sees, without nodes that are about to leave."""
@@ -338,6 +357,8 @@ class _Cluster:
         self._cancel(job)
         if job.gpus:
             now_s = self._clock.now
+            if self._learning is not None:
+                self._learning.hear_leave(job, keeps=not self._world.loses_epoch)
             self._nodes.release(job.places)
             self._stays.extend((job.number, job.waits_since_s, job.holds_since_s, now_s, job.gpus))
             job.waits_since_s = now_s
@@ -380,6 +401,8 @@ class _Cluster:
         """Let a job be over, completed unless there is a problem; who places the others is told."""
         self._release(job)
         job.problem, job.completed_s = problem, None if problem else self._clock.now
+        if self._learning is not None:
+            self._learning.hear_end(job)
         self._active.pop(job, None)
         self._changed[job] = None
 

@@ -150,7 +150,7 @@ def test_what_is_owed_follows_from_the_records_alone(
         for record in told[heard:]:
             learner.see(record)
             learner.consider(record.t)
-        ledgers.append(learner.ledger)
+        ledgers.append(learner.calculator.ledger)
     assert outcome.starting_gpu_hours > 0.0
     assert ledgers[0].committed == pytest.approx(outcome.gpu_hours + outcome.starting_gpu_hours)
     assert ledgers[0].debt_h == pytest.approx(ledgers[1].debt_h, rel=1e-9)
@@ -169,7 +169,7 @@ def test_a_plan_says_when_jobs_come_as_it_does_not_expect(
 
 def test_no_more_is_planned_for_than_there_are_gpus(make_instance: MakeInstance) -> None:
     """Of a budget beyond 2 GPUs only these can be held."""
-    assert Learner(make_instance(GOOD).replace(budget="7gpu"), Terms(), most_gpus=2).ledger.budget == 2.0
+    assert Learner(make_instance(GOOD).replace(budget="7gpu"), Terms(), most_gpus=2).calculator.ledger.budget == 2.0
     assert Rules({"cpu": 1}, most_gpus=7, quotas={"cpu": 5}).most == 5.0
 
 

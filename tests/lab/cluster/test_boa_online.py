@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.execution.online.events import OnlineEvent, Speed
+from optplan.execution.online.events import Completion, OnlineEvent, Speed
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
@@ -39,11 +39,14 @@ def make_jobs(per_hour: int, hours: int) -> list[Job]:
 
 
 def test_widths_follow_the_rate_that_is_seen(instance: BoaInstance) -> None:
-    """Two jobs an hour come: on four GPUs each they would use 4, twice the budget; soon each has one, which uses 2."""
+    """Two jobs an hour come: on four GPUs each they would use 4, twice the budget; soon each has one, which uses 2.
+
+    By the first look, the first one has done half of its work; on one GPU the rest takes it half an hour.
+    """
     terms = Terms(window_h=2.0, every_s=900.0, settle_s=900.0)
     online = replay(make_jobs(2, 24), BoaOnline(instance, terms), gpus_per_node=4)
     jct_s = online.jct_s.tolist()
-    assert jct_s[0] == 1800.0
+    assert jct_s[0] == pytest.approx(900.0 + 1800.0, rel=1e-12)
     assert set(jct_s[-12:]) == {3600.0}
     stale = replay(make_jobs(2, 24), follow_plan(build_plan(instance, solve(instance))), gpus_per_node=4)
     assert stale.gpu_hours == pytest.approx(96.0)
@@ -75,18 +78,58 @@ def test_speeds_of_a_class_that_nobody_stated_are_learned(instance: BoaInstance)
     assert set(outcome.jct_s.tolist()[-12:]) == {3600.0}
 
 
-def test_a_speed_is_told_of_a_quarter_of_an_hour_or_of_a_whole_job(instance: BoaInstance) -> None:
-    """Three epochs of 10 minutes on one GPU: the first two are told of together, and the third as the job ends."""
-    short = TabledApplication({1: np.array([600.0, 300.0, 600.0])}, num_epochs=3)
-    policy = BoaOnline(instance)
-    told = list[Speed]()
+def listen(policy: BoaOnline) -> list[OnlineEvent]:
+    """Return what the policy's calculator will have been told."""
+    told = list[OnlineEvent]()
     take = policy._calculator.take
 
-    def listen(events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
+    def take_note(events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
         listed = list(events)
-        told.extend(event for event in listed if isinstance(event, Speed))
+        told.extend(listed)
         return take(listed, now_s)
 
-    policy._calculator.take = listen  # type: ignore[method-assign]
+    policy._calculator.take = take_note  # type: ignore[method-assign]
+    return told
+
+
+def tell_speeds(told: Iterable[OnlineEvent]) -> list[tuple[float, int, float, int | None]]:
+    """Return when which speed was seen on how many GPUs, and in which epoch."""
+    return [(each.at_s, each.gpus, each.speed, each.epoch) for each in told if isinstance(each, Speed)]
+
+
+def test_a_speed_is_told_of_each_epoch(instance: BoaInstance) -> None:
+    """Of a class that nobody stated, each epoch is taken to be as large as the others; nobody knows which is which."""
+    short = TabledApplication({1: np.array([600.0, 300.0, 600.0])}, num_epochs=3, rescale_s=7.0)
+    told = listen(policy := BoaOnline(instance))
     replay([Job("j", "new", 0.0, short)], policy, gpus_per_node=4)
-    assert [(each.at_s, each.gpus, each.speed) for each in told] == [(900.0, 1, 1.0), (1500.0, 1, 1.0)]
+    assert tell_speeds(told) == [
+        (607.0, 1, 1 / 600.0, None),
+        (907.0, 1, 1 / 300.0, None),
+        (1507.0, 1, 1 / 600.0, None),
+    ]
+    ended = told[-1]
+    assert isinstance(ended, Completion)
+    assert [(run.gpus, run.seconds) for run in (*ended.ran, *ended.held)] == [(1, 1500.0), (1, 1507.0)]
+
+
+def test_speeds_do_not_depend_on_how_large_epochs_are(instance: BoaInstance) -> None:
+    """Of 4 GPU-hours a job does 1 in its first epoch, half of the mean one, and 3 in its second: both are as fast.
+
+    A unit of speed is the mean epoch of 2 hours on one GPU.
+    """
+    uneven = instance.classes["job"].replace(epoch_size_gpu_hours=[1.0, 3.0])
+    job = Job("j", "job", 0.0, TabledApplication({1: np.array([3600.0, 10800.0])}, num_epochs=2))
+    told = listen(policy := BoaOnline(instance.replace(classes={"job": uneven})))
+    replay([job], policy, gpus_per_node=4)
+    assert tell_speeds(told) == [(3600.0, 1, 1 / 7200.0, 1), (14400.0, 1, 1 / 7200.0, 2)]
+
+
+def test_an_epoch_in_two_places_says_nothing_of_speeds(instance: BoaInstance) -> None:
+    """It was on 4 GPUs for a quarter of an hour, then on 1 for half an hour: that is what it ran and held."""
+    told = listen(policy := BoaOnline(instance, Terms(window_h=2.0, every_s=900.0, settle_s=900.0)))
+    replay(make_jobs(2, 1), policy, gpus_per_node=4)
+    first, second = (each for each in told if isinstance(each, Completion))
+    assert (first.id, second.id) == ("j0 ended", "j1 ended")
+    for runs in (first.ran, first.held):
+        assert [(run.gpus, run.seconds) for run in runs] == [(4, 900.0), (1, pytest.approx(1800.0))]
+    assert tell_speeds(told) == [(5400.0, 1, 1 / 3600.0, 1)]  # of the second

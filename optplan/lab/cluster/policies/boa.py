@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from dataclasses import replace
+from typing import cast
 
 from optplan.errors import DataError, UsageError
 from optplan.execution.online.calculator import WidthCalculator
@@ -239,77 +240,61 @@ class Autoscaled(Scheduled):
 
 #: Seconds between two calculations, as in the paper.
 INTERVAL_S = 900.0
-#: Seconds of training after which a job tells its speed again.
-REPORT_S = 900.0
 
 
 class BoaOnline(InTurn):
     """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between."""
 
-    # Known at the start is an instance, perhaps of another week. Jobs take new widths when their next epoch begins.
+    # Known at the start is an instance, perhaps of another week. Jobs take new widths as soon as they are published.
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
         super().__init__("boa-online", self._find_width)
         terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._calculator.consider(0.0)
-        self._rows, self._witness, self._starts = Rows(), Witness(), 0
-        # By job: what it held and had done when it was last looked at.
-        self._looked: dict[Job, _Stand] = {}
+        self._table = self._calculator.table
+        self._rows, self._witness = Rows(), Witness(instance)
+
+    @property
+    def next_s(self) -> float:
+        """When it has to be asked again, should nothing happen before."""
+        return self._calculator.due_s
+
+    def hear_epoch(self, job: Job, seconds: float) -> None:
+        """Note how long an epoch took, if all of it was on what the job holds."""
+        if job.begun < 1.0 or not seconds:
+            self._witness.note_run(job.name, job.gpus, seconds)
+        else:
+            self._witness.note_epoch(job.name, job.target, job.gpus, seconds, job.settled_s)
+
+    def hear_leave(self, job: Job, *, keeps: bool) -> None:
+        """Note what a job held that leaves it, and what it has done there of an epoch where it ``keeps`` that."""
+        now_s = job.settled_s
+        self._witness.note_held(job.name, job.gpus, now_s - job.holds_since_s)
+        if keeps and job.left < job.begun:
+            self._witness.note_run(job.name, job.gpus, now_s - job.begun_s)
+
+    def hear_end(self, job: Job) -> None:
+        """Note that a job is over, if it ever came."""
+        if job.name in self._witness.classes:
+            self._witness.note_end(job.name, job.settled_s, whole=not job.problem)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Tell the calculator what has happened, and serve jobs by the table that holds now."""
-        now_s, witness = sight.now_s, self._witness
+        now_s, witness, calculator = sight.now_s, self._witness, self._calculator
         for job in sight.changed:
-            if job in self._looked:
-                self._look(job, now_s)
-            else:
-                self._looked[job] = _Stand(0, 0, 0.0, 0.0)
-                witness.note_arrival(job.name, job.application, now_s)
-        if len(self._looked) > len(sight.jobs):
-            for job in [job for job in self._looked if job.is_over]:
-                self._look(job, now_s, leaves=True)
-                del self._looked[job]
-                witness.note_end(job.name, now_s, whole=not job.problem)
-        for seconds in sight.started_s:
-            self._starts += 1
-            witness.note_start(f"node {self._starts}", sight.gpus_per_node, seconds, now_s)
-        if events := witness.take_events():
-            self._calculator.take(events, now_s)
-        self._calculator.consider(now_s)
-        wishes = super().allocate(sight)
-        for job, gpus in wishes.items():
-            if gpus != self._looked[job].gpus:
-                self._look(job, now_s, leaves=True)
-                self._looked[job] = self._looked[job]._replace(gpus=gpus)
-        return wishes
-
-    def _look(self, job: Job, now_s: float, *, leaves: bool = False) -> None:
-        """Tell where a job trained, and how fast: over 15 minutes or until its end, as epochs may differ much."""
-        gpus, epochs, trained_s, work_gpu_s = self._looked[job]
-        seconds, work = job.trained_s - trained_s, job.work_gpu_s - work_gpu_s
-        tells = seconds >= REPORT_S or job.is_over
-        if seconds <= 0.0 or not (leaves or tells):
-            return
-        self._witness.note_run(job.name, gpus, seconds)
-        if tells and work > 0.0:
-            known = self._calculator.knowledge.stated.classes.get(job.application)
-            middle = epochs + max(1, (job.epochs_done - epochs + 1) // 2)
-            epoch = None if known is None or middle > known.num_epochs else middle
-            self._witness.note_speed(job.name, gpus, work / seconds, now_s, what=f"at {now_s:g} s", epoch=epoch)
-        self._looked[job] = _Stand(gpus, job.epochs_done, job.trained_s, job.work_gpu_s)
+            if job.name not in witness.classes:
+                witness.note_arrival(job.name, job.application, now_s, calculator.expect(job.application))
+        for number, seconds in enumerate(sight.started_s):
+            witness.note_start(f"start {number} by {now_s} s", sight.gpus_per_node, seconds, now_s)
+        witness.tell(calculator, now_s)
+        if calculator.table is not self._table:
+            self._table, sight = calculator.table, replace(sight, changed=tuple(sight.jobs))
+            self._waiting.clear()
+        return super().allocate(sight)
 
     def _find_width(self, job: Job) -> int:
         table = self._calculator.table
         if table is None:  # no plan could be made: as for a class that is not known
             return 1
         return job.truth.largest_width(_look_up(job, table, self._rows))
-
-
-class _Stand(NamedTuple):
-    """What a job holds, and has done: epochs, seconds of training, GPU-seconds on the fewest GPUs on which it runs."""
-
-    gpus: int
-    epochs: int
-    trained_s: float
-    work_gpu_s: float
