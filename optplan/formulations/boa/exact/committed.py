@@ -35,8 +35,9 @@ from optplan.schema import FloatArray
 from optplan.solvers.paths import switching
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 
-#: Relative gap to which the relaxation is solved, unless its plan keeps the bill: bills lie further from it than that.
-_RELAXED = 1e-2
+#: Relative gap to which the relaxation is solved, as most bills lie further from it; and how near a plan is for which
+#: it is solved to its end. So it is where its own plan keeps the bill.
+_RELAXED, _NEAR = 1e-2, 3e-2
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
 _CLOSE, _ROUNDING = 1e-4, 1e-9
 #: Plans whose use differs by such a part say how the bill grows.
@@ -94,6 +95,9 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
         pass
     kept = [one for one in found if one.bill <= budget * (1.0 + _ROUNDING)]
     best = min(kept, key=lambda one: one.objective, default=None)
+    if best is not None and base.bound is not None and best.objective * (1.0 - _NEAR) < base.bound:
+        exact = relax(instance, request)
+        base = exact if exact.bound is not None and exact.bound > base.bound else base
     ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
     answer = replace(base, termination=ended, shadow_prices={}, counters={"solves": float(len(found))})
     if best is None:
