@@ -368,7 +368,7 @@ beliefs = st.fixed_dictionaries(
         "rates": st.fixed_dictionaries({"a": rates, "b": rates}) | st.sampled_from("ab").map(lambda name: {name: 40.0}),
         "larger": st.sampled_from([0.5, 1.0, 3.0]),
         "curve": st.sampled_from(CURVES),
-        "budget": st.sampled_from(["12gpu", "18gpu", "40gpu"]),
+        "budget": st.sampled_from(["16gpu", "18gpu", "40gpu"]),
     }
 )
 learnings = st.builds(
@@ -404,20 +404,28 @@ def _believe(truth: BoaInstance, belief: Mapping[str, Any]) -> BoaInstance:
     belief=beliefs,
     learning=learnings,
     jobs=st.lists(st.tuples(st.sampled_from("ab"), st.just(0.0) | st.floats(1.0, 900.0)), min_size=1, max_size=12),
+    nodes=st.none() | st.integers(1, 3),
 )
 def test_a_stream_that_learns(
-    rescale_s: float, start_s: float, belief: dict[str, Any], learning: Learning, jobs: list[tuple[str, float]]
+    rescale_s: float,
+    start_s: float,
+    belief: dict[str, Any],
+    learning: Learning,
+    jobs: list[tuple[str, float]],
+    nodes: int | None,
 ) -> None:
     """A calculator hears the same at the same times in both, and all jobs follow its table from when it is published.
 
     It learns rates, sizes and speeds, does not know a class perhaps, and may hold its budget. The first job may come as
-    all begins; for the others it is as with nodes that take time to start.
+    all begins; for the others it is as with nodes that take time to start. On a cluster of fixed size, whose nodes are
+    there, jobs wait for one another.
     """
-    truth = _state(rescale_s)
+    truth, start_s = _state(rescale_s), start_s if nodes is None else 0.0
     truth = truth.replace(gpu_types={"gpu": truth.gpu_types["gpu"].replace(start_s=start_s or None)})
     believed = _believe(truth, belief)
     later = [0.0, *(math.sqrt(2 + place) for place in range(len(jobs)))]
     jobs = sorted(((name, at + after) for (name, at), after in zip(jobs, later, strict=False)), key=lambda job: job[1])
     plan = build_plan(believed, solve(believed))
-    streamed = _stream(plan, truth, jobs, instance=believed, terms=learning)
-    _check(_simulate(truth, jobs, BoaOnline(believed, learning), None), streamed)
+    most = None if nodes is None else 4 * nodes
+    streamed = _stream(plan, truth, jobs, instance=believed, terms=learning, most_gpus=most)
+    _check(_simulate(truth, jobs, BoaOnline(believed, learning), nodes), streamed)

@@ -44,13 +44,24 @@ class WidthCalculator:
     """Keeps estimates and the width table of one stream of jobs, from what an instance with a budget says at the start.
 
     ``now_s`` is in seconds since 1970; ``state`` is what :meth:`to_json_data` returned, to go on from: the instance and
-    the terms may be others since. ``table`` is the published one, None before the first calculation.
+    the terms may be others since. ``table`` is the published one, None before the first calculation. Where there are
+    ``most_gpus`` and no more, the budget is at most that of all of them.
     """
 
     def __init__(
-        self, instance: BoaInstance, terms: Terms | None = None, *, now_s: float, state: Mapping[str, Any] | None = None
+        self,
+        instance: BoaInstance,
+        terms: Terms | None = None,
+        *,
+        now_s: float,
+        state: Mapping[str, Any] | None = None,
+        most_gpus: float = math.inf,
     ) -> None:
-        instance.budget_amount()  # a budget is needed
+        budget = instance.budget_amount()  # it is needed
+        self._is_limited = math.isfinite(most_gpus)
+        if self._is_limited:
+            most = most_gpus * max(instance.prices_on_demand.values())
+            instance = instance.replace(budget=Amount(min(budget, most), instance.budget_unit))
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
         self.ledger = Ledger(now_s, now_s, instance.budget_amount(), self.terms.hold_budget)
@@ -117,7 +128,7 @@ class WidthCalculator:
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.
 
-        ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
+        ``waiting`` says that jobs wait; where there are no more GPUs, those that are there count as load then.
         """
         if self._rests(self._solved_s, now_s):
             return None
@@ -132,7 +143,7 @@ class WidthCalculator:
         self._looked_s, self._heard = now_s, {}
         if not (urgent or late or moved):
             return None
-        self.knowledge.queued = self._load_queue() if waiting else {}
+        self.knowledge.queued = self._load_queue() if waiting and self._is_limited else {}
         moved = self._find_moved(self.knowledge.classes) or moved
         seen = {name: look.seen(self.knowledge.rate_per_hour(name)) for name, look in self._looks.items()}
         changes = tell_changes(seen, self._seen)

@@ -26,7 +26,7 @@ from optplan.execution.state import Phase
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.speedup import Evidence
-from optplan.units import SECONDS_PER_HOUR, Amount, format_duration
+from optplan.units import SECONDS_PER_HOUR, format_duration
 
 
 class Reporter(Witness):
@@ -112,15 +112,11 @@ class Learner(Reporter):
         self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None, most_gpus: float = math.inf
     ) -> None:
         super().__init__(instance, sizes)
-        self._is_limited = math.isfinite(most_gpus)
-        if self._is_limited:
-            most = most_gpus * max(instance.prices_on_demand.values())
-            instance = instance.replace(budget=Amount(min(instance.budget_amount(), most), instance.budget_unit))
-        self.calculator = WidthCalculator(instance, terms, now_s=0.0)
+        self.calculator = WidthCalculator(instance, terms, now_s=0.0, most_gpus=most_gpus)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
-        waiting = self._is_limited and next(iter(self._idle.values()), now_s) < now_s
+        waiting = next(iter(self._idle.values()), now_s) < now_s
         made = self.tell(self.calculator, now_s, waiting=waiting)
         if made is None or made.verdict is not Verdict.PUBLISHED or self.calculator.table is None:
             return None

@@ -212,7 +212,13 @@ class PatientPolicy(SchedulingPolicy, Protocol):
 
 @runtime_checkable
 class LearningPolicy(SchedulingPolicy, Protocol):
-    """One that is told what jobs do when they do it, and that wants to be asked at times of its own."""
+    """One that is told what jobs do when they do it, and that wants to be asked at times of its own.
+
+    Jobs are put on nodes as wishes say, as far as there are GPUs: others wait.
+    """
+
+    def begin(self, most_gpus: float) -> None:
+        """Take note of how many GPUs there are at most, before any job comes."""
 
     @property
     def next_s(self) -> float:

@@ -51,7 +51,7 @@ class Placer:
 
 
 class Renter(Placer):
-    """Serves wishes on nodes that are rented as they are needed.
+    """Serves wishes on nodes that are rented as they are needed, or on so many.
 
     A job goes on with what it has until all that it wants is there and ready; nobody holds nodes that start.
     """
@@ -60,7 +60,8 @@ class Renter(Placer):
         self._nodes = nodes
         self._wanted: dict[int, int] = {}
         self._runnable: dict[str, tuple[int, ...]] = {}
-        rules = Rules({_KIND: nodes.gpus_per_node}, runnable=self._runnable)
+        most = int(nodes.gpus) if nodes.is_fixed else None
+        rules = Rules({_KIND: nodes.gpus_per_node}, most, runnable=self._runnable)
         allocator = Allocator(self, rules, at_once=nodes.at_once)
         super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
         self._rent = nodes.rent
@@ -70,7 +71,7 @@ class Renter(Placer):
         return self._wanted[row], None
 
     def serve(self, wishes: Mapping[Job, Wish], changed: Iterable[Job]) -> tuple[dict[Job, Places], tuple[int, ...]]:
-        """Rent what is missing; return what jobs are to hold from now on, and nodes that can be given back."""
+        """Rent what is missing, if any can be; return what jobs are to hold from now on, and nodes to give back."""
         nodes, now_s = self._nodes, self._nodes.clock.now
         for job, wish in wishes.items():
             gpus = wish if isinstance(wish, int) else sum(count for _, count in wish)
@@ -79,6 +80,8 @@ class Renter(Placer):
                 self._runnable[job.application] = tuple(filter(job.truth.runs_on, range(1, gpus + 1)))
         known = (job for job in changed if job.is_over or job.number in self._wanted)
         decision, places = self.decide(nodes.ready, {**wishes, **dict.fromkeys(known)}, now_s)
+        if nodes.is_fixed:
+            return places, ()
         nodes.rent(decision.nodes[_KIND] - nodes.rented)
         return places, tuple(map(int, decision.idle))
 

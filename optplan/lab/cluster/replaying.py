@@ -108,6 +108,8 @@ class _Cluster:
         for number, job in enumerate(self._jobs):
             job.number, job.waits_since_s = number, job.submitted_s
             clock.schedule(job.submitted_s, job)
+        if self._learning is not None:
+            self._learning.begin(self._nodes.gpus)
         self._watch()
         while self._num_coming:
             at_s = clock.next_at
@@ -214,7 +216,7 @@ class _Cluster:
             leaving = self._resize()
             wishes = self._policy.allocate(self._see(leaving))
             self._nodes.started_s.clear()
-            if not self._nodes.is_fixed:
+            if self._learning is not None or not self._nodes.is_fixed:
                 wishes, leaving = self._renter.serve(wishes, self._changed)
             self._changed.clear()
             self._share(wishes)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from optplan.errors import DataError, UsageError
@@ -249,11 +248,24 @@ class BoaOnline(InTurn):
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
         super().__init__("boa-online", self._find_width)
-        terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
-        self._calculator = WidthCalculator(instance, terms, now_s=0.0)
-        self._calculator.consider(0.0)
-        self._table = self._calculator.table
+        self._instance, self._terms = instance, terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._rows, self._witness = Rows(), Witness(instance)
+        self._table: WidthTable | None = None
+        self._calculate(math.inf)
+
+    def begin(self, most_gpus: float) -> None:
+        """On a cluster of fixed size calculate again: the budget is at most all of its GPUs."""
+        if math.isfinite(most_gpus):
+            self._calculate(most_gpus)
+
+    def _calculate(self, most_gpus: float) -> None:
+        self._calculator = WidthCalculator(self._instance, self._terms, now_s=0.0, most_gpus=most_gpus)
+        self._calculator.consider(0.0)
+        self._table = self._calculator.table or self._table
+
+    def need(self, job: Job) -> int:
+        """Return the least on which it runs: on a cluster of fixed size it may do so on what is left."""
+        return min(super().need(job), max(job.truth.least_width, 1))
 
     @property
     def next_s(self) -> float:
@@ -287,14 +299,14 @@ class BoaOnline(InTurn):
                 witness.note_arrival(job.name, job.application, now_s, calculator.expect(job.application))
         for number, seconds in enumerate(sight.started_s):
             witness.note_start(f"start {number} by {now_s} s", sight.gpus_per_node, seconds, now_s)
-        witness.tell(calculator, now_s)
-        if calculator.table is not self._table:
-            self._table, sight = calculator.table, replace(sight, changed=tuple(sight.jobs))
-            self._waiting.clear()
-        return super().allocate(sight)
+        waiting = math.isfinite(sight.gpus) and any(not job.gpus and job.waits_since_s < now_s for job in sight.jobs)
+        witness.tell(calculator, now_s, waiting=waiting)
+        changed = sight.changed
+        if calculator.table is not None and calculator.table is not self._table:
+            self._table, changed = calculator.table, tuple(sight.jobs)
+        return {job: self._find_width(job) for job in changed}
 
     def _find_width(self, job: Job) -> int:
-        table = self._calculator.table
-        if table is None:  # no plan could be made: as for a class that is not known
+        if self._table is None:  # no plan could be made: as for a class that is not known
             return 1
-        return job.truth.largest_width(_look_up(job, table, self._rows))
+        return job.truth.largest_width(_look_up(job, self._table, self._rows))
