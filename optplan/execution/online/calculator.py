@@ -58,8 +58,8 @@ class WidthCalculator:
         most_gpus: float = math.inf,
     ) -> None:
         budget = instance.budget_amount()  # it is needed
-        self._is_limited = math.isfinite(most_gpus)
-        if self._is_limited:
+        self.is_limited = math.isfinite(most_gpus)
+        if self.is_limited:
             most = most_gpus * max(instance.prices_on_demand.values())
             instance = instance.replace(budget=Amount(min(budget, most), instance.budget_unit))
         self.terms = terms if terms is not None else Terms()
@@ -128,7 +128,7 @@ class WidthCalculator:
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.
 
-        ``waiting`` says that jobs wait; where there are no more GPUs, those that are there count as load then.
+        ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
         """
         if self._rests(self._solved_s, now_s):
             return None
@@ -143,7 +143,7 @@ class WidthCalculator:
         self._looked_s, self._heard = now_s, {}
         if not (urgent or late or moved):
             return None
-        self.knowledge.queued = self._load_queue() if waiting and self._is_limited else {}
+        self.knowledge.queued = self._load_queue() if waiting else {}
         moved = self._find_moved(self.knowledge.classes) or moved
         seen = {name: look.seen(self.knowledge.rate_per_hour(name)) for name, look in self._looks.items()}
         changes = tell_changes(seen, self._seen)

@@ -116,7 +116,7 @@ class Learner(Reporter):
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
-        waiting = next(iter(self._idle.values()), now_s) < now_s
+        waiting = self.calculator.is_limited and next(iter(self._idle.values()), now_s) < now_s
         made = self.tell(self.calculator, now_s, waiting=waiting)
         if made is None or made.verdict is not Verdict.PUBLISHED or self.calculator.table is None:
             return None

@@ -299,7 +299,7 @@ class BoaOnline(InTurn):
                 witness.note_arrival(job.name, job.application, now_s, calculator.expect(job.application))
         for number, seconds in enumerate(sight.started_s):
             witness.note_start(f"start {number} by {now_s} s", sight.gpus_per_node, seconds, now_s)
-        waiting = math.isfinite(sight.gpus) and any(not job.gpus and job.waits_since_s < now_s for job in sight.jobs)
+        waiting = calculator.is_limited and any(not job.gpus and job.waits_since_s < now_s for job in sight.jobs)
         witness.tell(calculator, now_s, waiting=waiting)
         changed = sight.changed
         if calculator.table is not None and calculator.table is not self._table:
