@@ -241,13 +241,14 @@ class Autoscaled(Scheduled):
 INTERVAL_S = 900.0
 
 
-class BoaOnline(InTurn):
+class BoaOnline:
     """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between."""
 
     # Known at the start is an instance, perhaps of another week. Jobs take new widths as soon as they are published.
 
+    name, interval_s = "boa-online", None
+
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
-        super().__init__("boa-online", self._find_width)
         self._instance, self._terms = instance, terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._rows, self._witness = Rows(), Witness(instance)
         self._table: WidthTable | None = None
@@ -265,7 +266,7 @@ class BoaOnline(InTurn):
 
     def need(self, job: Job) -> int:
         """Return the least on which it runs: on a cluster of fixed size it may do so on what is left."""
-        return min(super().need(job), max(job.truth.least_width, 1))
+        return min(self._find_width(job), max(job.truth.least_width, 1))
 
     @property
     def next_s(self) -> float:
