@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,6 +195,33 @@ class FrozenDict(dict[str, Any]):
 
 
 _Value = TypeVar("_Value")
+
+_Given = TypeVar("_Given")
+
+if TYPE_CHECKING:
+
+    class Takes(Generic[_Value, _Given]):
+        """The type of a field, and what a person may write besides; validation makes the field's type of it."""
+
+        def __get__(self, record: object, owner: type[object]) -> _Value:
+            raise NotImplementedError
+
+        def __set__(self, record: object, given: _Value | _Given) -> None:
+            raise NotImplementedError
+
+else:
+
+    class Takes:
+        """What type checkers read is the first of two types to pydantic."""
+
+        def __class_getitem__(cls, types: tuple[object, object]) -> object:
+            return types[0]
+
+
+def usual(default: object) -> Any:  # noqa: ANN401 - a field of any type
+    """Return the default of a field that :class:`Takes` more than its type: a type checker would compare the two."""
+    return default
+
 
 #: A mapping by name that cannot be changed; written as a JSON object.
 ByName = Annotated[dict[str, _Value], AfterValidator(FrozenDict)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any
 
 from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination
 from optplan.contracts.faces import remember
@@ -30,19 +30,11 @@ from optplan.solving.results import Trajectory, assemble_result, rest_on_search
 from optplan.verification import verify
 
 if TYPE_CHECKING:
-    from optplan.contracts import Explanation, Plan, Sensitivity
-    from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-    from optplan.formulations.boa.planning import BoaPlan
-    from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-    from optplan.formulations.rubberband.planning import RubberBandPlan
-    from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-    from optplan.formulations.seer.planning import SeerPlan
-    from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-    from optplan.formulations.srift.planning import SriftPlan
+    from optplan.contracts import Explanation, Sensitivity
+    from optplan.contracts.instance import DecisionsT_co, PlanT_co
 
 __all__ = [
     "Model",
-    "SolveSettings",
     "analyse_sensitivity",
     "build_plan",
     "choose_solver",
@@ -56,42 +48,8 @@ __all__ = [
 ]
 
 
-class SolveSettings(TypedDict, total=False):
-    """The arguments of :func:`solve` besides the instance."""
-
-    solver: str | Solve
-    gap: float
-    time_limit_s: float | None
-    seed: int
-    on_event: Listener | None
-    check: bool
-    certify: bool
-    ranges: bool
-    near: Result[Any] | None
-
-
-@overload
-def solve(instance: BoaInstance, **settings: Unpack[SolveSettings]) -> Result[BoaSolution]: ...
-
-
-@overload
-def solve(instance: RubberBandInstance, **settings: Unpack[SolveSettings]) -> Result[RubberBandSolution]: ...
-
-
-@overload
-def solve(instance: SeerInstance, **settings: Unpack[SolveSettings]) -> Result[SeerSolution]: ...
-
-
-@overload
-def solve(instance: SriftInstance, **settings: Unpack[SolveSettings]) -> Result[SriftSolution]: ...
-
-
-@overload
-def solve(instance: Instance, **settings: Unpack[SolveSettings]) -> Result[Solution]: ...
-
-
 def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wanted besides
-    instance: Instance,
+    instance: Instance[DecisionsT_co, Any],
     *,
     solver: str | Solve = AUTO,
     gap: float = 1e-6,
@@ -102,7 +60,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     certify: bool = True,
     ranges: bool = True,
     near: Result[Any] | None = None,
-) -> Result[Solution]:
+) -> Result[DecisionsT_co]:
     """Solve an instance and have the result verified.
 
     Parameters
@@ -200,35 +158,9 @@ def _add_range(
         return result.replace(warnings=(*result.warnings, str(error)))
 
 
-@overload
 def build_plan(
-    instance: BoaInstance, result: Result[Solution], *, explanation: Explanation | None = None
-) -> BoaPlan: ...
-
-
-@overload
-def build_plan(
-    instance: RubberBandInstance, result: Result[Solution], *, explanation: Explanation | None = None
-) -> RubberBandPlan: ...
-
-
-@overload
-def build_plan(
-    instance: SeerInstance, result: Result[Solution], *, explanation: Explanation | None = None
-) -> SeerPlan: ...
-
-
-@overload
-def build_plan(
-    instance: SriftInstance, result: Result[Solution], *, explanation: Explanation | None = None
-) -> SriftPlan: ...
-
-
-@overload
-def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan: ...
-
-
-def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan:
+    instance: Instance[Any, PlanT_co], result: Result[Solution], *, explanation: Explanation | None = None
+) -> PlanT_co:
     """Turn a result into a plan that an executor can run.
 
     Parameters

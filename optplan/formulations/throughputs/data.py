@@ -16,8 +16,10 @@ from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import Objective, TimeAndMoney
 from optplan.errors import DataError, nearest_name_hint
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
-from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount
-from optplan.units import Amount
+from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount, Takes, usual
+
+if TYPE_CHECKING:
+    from optplan.formulations.throughputs.planning import ThroughputsPlan  # noqa: F401 - named in a string
 
 #: More VMs are a mistake.
 LARGEST_COUNT = 1_000_000
@@ -51,45 +53,24 @@ class Measurement(FrozenModel):
     samples_per_s: PositiveAmount  # of all of them together
 
 
-class ThroughputsInstance(TimeAndMoney, Instance):
+class ThroughputsInstance(TimeAndMoney, Instance["ThroughputsSolution", "ThroughputsPlan"]):
     """Choose type, number and configuration of the VMs that train one job, among those that were measured."""
 
     formulation: Literal["throughputs"] = "throughputs"
     version: Literal[1] = 1
     samples: PositiveAmount  # to train
-    types: ByName[OfferedVm]  # VMs on offer, by name
-    measurements: tuple[Measurement, ...]  # by type, number of VMs and configuration, each of them once
+    types: Takes[ByName[OfferedVm], Mapping[str, OfferedVm | Fields]]  # VMs on offer, by name
+    #: by type, number of VMs and configuration, each of them once
+    measurements: Takes[tuple[Measurement, ...], Sequence[Measurement | Fields]]
     #: Whether numbers of VMs between measured ones may be chosen, at linearly interpolated speeds; never beyond.
     interpolate: bool = False
-    objective: Objective = Objective.COST  # which one is made least
-    deadline_s: PositiveSeconds | None = None  # None: no limit
-    budget: MoneyBudget | None = None  # None: no limit
-    launch_s: SecondsOrZero = 0.0  # from the request until the VMs train
+    objective: Takes[Objective, str] = usual(Objective.COST)  # which one is made least
+    deadline_s: Takes[PositiveSeconds | None, str] = usual(None)  # None: no limit
+    budget: Takes[MoneyBudget | None, str] = usual(None)  # None: no limit
+    launch_s: Takes[SecondsOrZero, str] = usual(0.0)  # from the request until the VMs train
     launch_billed: bool = False  # whether they are paid meanwhile
     #: samples of an iteration of all VMs, which plans count; None: they count samples
     global_batch: _Count | None = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            samples: float,
-            types: Mapping[str, OfferedVm | Fields],
-            measurements: Sequence[Measurement | Fields],
-            formulation: Literal["throughputs"] = ...,
-            version: Literal[1] = ...,
-            interpolate: bool = ...,
-            objective: Objective | str = ...,
-            deadline_s: float | str | None = ...,
-            budget: Amount | str | None = ...,
-            launch_s: float | str = ...,
-            launch_billed: bool = ...,
-            global_batch: int | None = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> ThroughputsInstance:

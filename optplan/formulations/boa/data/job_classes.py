@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +23,12 @@ from optplan.schema import (
     NumberRow,
     Numbers,
     PositiveAmount,
+    Takes,
     WholeNumbers,
     freeze,
     require_amounts,
     require_positive,
+    usual,
 )
 from optplan.speedup import Speedup
 
@@ -62,13 +64,11 @@ _MOST_DISPERSION = 1000.0
 class ArrivalPattern(FrozenModel):
     """How arrivals differ from a steady Poisson stream."""
 
-    hourly: NumberRow  # (24,) rate in each hour of the day, divided by its mean; all classes count the same hours
+    hourly: Takes[
+        NumberRow, ArrayLike
+    ]  # (24,) rate in each hour of the day, divided by its mean; all classes count the same hours
     #: Variance over mean of arrivals in a short time: clumps of (dispersion + 1) / 2 jobs on average.
     dispersion: Annotated[float, Field(ge=1, le=_MOST_DISPERSION), NUMBER] = 1.0
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(self, *, hourly: ArrayLike = ..., dispersion: float = ...) -> None: ...
 
     @field_validator("hourly")
     @classmethod
@@ -120,20 +120,9 @@ class Widths(FrozenModel):
     multiple_of: _Width = 1  #: Only multiples of this.
     #: ``all`` of these; ``powers-of-two``; or ``nodes``: powers of two and the whole node within one, then whole nodes,
     #: which needs ``gpus_per_node``. A rule of nothing else may be written as this word alone.
-    steps: Steps = Steps.ALL
-    only: WholeNumbers | None = None  #: The allowed widths one by one; excludes the other fields.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            min: int = ...,
-            max: int | None = ...,
-            multiple_of: int = ...,
-            steps: Steps | str = ...,
-            only: ArrayLike | None = ...,
-        ) -> None: ...
+    steps: Takes[Steps, str] = usual(Steps.ALL)
+    #: The allowed widths one by one; excludes the other fields.
+    only: Takes[WholeNumbers | None, ArrayLike] = usual(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -184,47 +173,30 @@ class JobClass(FrozenModel):
 
     arrival_rate_per_hour: PositiveAmount  #: Long-run mean number of arrivals per hour, lambda_i.
     #: (E,) Mean time of each epoch on one GPU (on ``reference_width`` GPUs), E[X_ij], in hours.
-    epoch_size_gpu_hours: Numbers
-    speedup: ByName[Speedup]  #: By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
+    epoch_size_gpu_hours: Takes[Numbers, ArrayLike]
+    #: By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
+    speedup: Takes[ByName[Speedup], Mapping[str, Speedup | Fields]]
     rescale_s: AmountOrZero = 0.0  #: Mean seconds that a start or a change of width takes without progress, r_i.
     #: By GPU type: where the seconds on it are others, r_i^(h).
-    rescale_s_on: ByName[AmountOrZero] = Field(default_factory=dict)
+    rescale_s_on: Takes[ByName[AmountOrZero], Mapping[str, float]] = usual(Field(default_factory=dict))
     #: Mean seconds that a change comes to take more when it is one of the GPU type, too.
     type_change_s: AmountOrZero = 0.0
     #: By GPU type left, then by GPU type entered: where these seconds are others.
-    type_change_s_from: ByName[ByName[AmountOrZero]] = Field(default_factory=dict)
+    type_change_s_from: Takes[ByName[ByName[AmountOrZero]], Mapping[str, Mapping[str, float]]] = usual(
+        Field(default_factory=dict)
+    )
     weight: PositiveAmount = 1.0  #: Weight in the mean completion time.
-    widths: Widths | None = None  #: Allowed widths; None leaves it to the instance, and for tables to the table.
+    #: Allowed widths; None leaves it to the instance, and for tables to the table.
+    widths: Takes[Widths | None, Fields | str] = usual(None)
     reference_width: _Width = 1  #: The width at which the sizes were measured.
     #: What a log said of these jobs, where the estimates come from one; nothing is solved with it.
-    logged: LoggedJobs | None = None
+    logged: Takes[LoggedJobs | None, Fields] = usual(None)
     #: How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
-    arrivals: ArrivalPattern | None = None
+    arrivals: Takes[ArrivalPattern | None, Fields] = usual(None)
     #: Due date: a limit on the mean completion time of the jobs of this class, unweighted; None for none.
-    most_mean_jct_s: PositiveSeconds | None = None
+    most_mean_jct_s: Takes[PositiveSeconds | None, str] = usual(None)
     #: Floor: the least time-average number of GPUs on which jobs of this class run, pauses not counted; None for none.
-    least_mean_gpus: PositiveGpus | None = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            arrival_rate_per_hour: float,
-            epoch_size_gpu_hours: ArrayLike,
-            speedup: Mapping[str, Speedup | Fields],
-            rescale_s: float = ...,
-            rescale_s_on: Mapping[str, float] = ...,
-            type_change_s: float = ...,
-            type_change_s_from: Mapping[str, Mapping[str, float]] = ...,
-            weight: float = ...,
-            widths: Widths | Fields | None = ...,
-            reference_width: int = ...,
-            logged: LoggedJobs | Fields | None = ...,
-            arrivals: ArrivalPattern | Fields | None = ...,
-            most_mean_jct_s: float | str | None = ...,
-            least_mean_gpus: float | str | None = ...,
-        ) -> None: ...
+    least_mean_gpus: Takes[PositiveGpus | None, str] = usual(None)
 
     @field_validator("epoch_size_gpu_hours")
     @classmethod

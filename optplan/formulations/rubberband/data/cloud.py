@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
-from optplan.schema import NUMBER, AmountOrZero, Fields, FrozenModel, PositiveAmount
+from optplan.schema import NUMBER, AmountOrZero, Fields, FrozenModel, PositiveAmount, Takes, usual
 from optplan.units import SECONDS_PER_HOUR
 
 #: Most machines that may be allowed: counts are listed one by one.
@@ -26,9 +26,9 @@ class Cloud(FrozenModel):
     billing: Literal["per-instance", "per-function"] = "per-instance"
     minimum_charge_s: AmountOrZero = 60.0  #: Seconds that every machine is paid for at least (``per-instance`` only).
     #: Seconds from a request for machines to the beginning of their initialisation (SCALE), once a request.
-    provision_s: Distribution = ConstantDistribution(value_s=0.0)
+    provision_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     #: Seconds until a new machine can train (INIT_INSTANCE), drawn for each machine.
-    initialise_s: Distribution = ConstantDistribution(value_s=0.0)
+    initialise_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     data_gb: AmountOrZero = 0.0  #: Data that every new machine downloads.
     data_price_usd_per_gb: AmountOrZero = 0.0  #: Its price.
     most_instances: _Count | None = None  #: Limit on machines held at once; None where the provider always has more.
@@ -37,26 +37,6 @@ class Cloud(FrozenModel):
     region: str = ""
     price_source: str = ""
     price_date: str = ""
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            gpus_per_instance: int,
-            price_usd_per_hour: float,
-            billing: Literal["per-instance", "per-function"] = ...,
-            minimum_charge_s: float = ...,
-            provision_s: Distribution | Fields | float = ...,
-            initialise_s: Distribution | Fields | float = ...,
-            data_gb: float = ...,
-            data_price_usd_per_gb: float = ...,
-            most_instances: int | None = ...,
-            instance_type: str = ...,
-            region: str = ...,
-            price_source: str = ...,
-            price_date: str = ...,
-        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> Cloud:

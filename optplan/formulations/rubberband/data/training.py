@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,10 @@ from optplan.schema import (
     IntArray,
     Numbers,
     PositiveAmount,
+    Takes,
     WholeNumbers,
     require_amounts,
+    usual,
 )
 from optplan.speedup import Evidence, Speedup
 from optplan.speedup.curves import find_weakest, list_widths, name_law_evidence
@@ -179,33 +181,20 @@ Seconds = Annotated[
 class TrainingProfile(FrozenModel):
     """How long trials take (RubberBand, section 4.1); all trials share it."""
 
-    seconds_per_iteration: Seconds  #: Mean seconds of an iteration, s(p), by GPUs of the trial.
+    seconds_per_iteration: Takes[Seconds, Fields]  #: Mean seconds of an iteration, s(p), by GPUs of the trial.
     #: What spanning several machines adds; None where the seconds were measured as trials will be placed.
-    factor_by_instances: NodeFactors | None = None
+    factor_by_instances: Takes[NodeFactors | None, Fields] = usual(None)
     #: iteration_noise, trial_noise: How single iterations, and a trial's pace through a stage, vary around the mean.
-    iteration_noise: Noise | None = None
-    trial_noise: Noise | None = None
+    iteration_noise: Takes[Noise | None, Fields] = usual(None)
+    trial_noise: Takes[Noise | None, Fields] = usual(None)
     #: Seconds until a trial trains in a stage: loading its checkpoint, connecting its workers.
-    start_s: Distribution = ConstantDistribution(value_s=0.0)
+    start_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     #: By number of GPUs: the same on that many GPUs and more, up to the next number listed.
-    start_s_on: ByName[Distribution] = Field(default_factory=dict)
+    start_s_on: Takes[ByName[Distribution], Mapping[str, Distribution | Fields | float]] = usual(
+        Field(default_factory=dict)
+    )
     least_gpus: _Gpus = 1  #: Least GPUs that a trial fits on, p0.
     most_gpus: _Gpus | None = None  #: Most GPUs that a trial may get; None leaves it to what is known.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            seconds_per_iteration: Seconds | Fields,
-            factor_by_instances: NodeFactors | Fields | None = ...,
-            iteration_noise: Noise | Fields | None = ...,
-            trial_noise: Noise | Fields | None = ...,
-            start_s: Distribution | Fields | float = ...,
-            start_s_on: Mapping[str, Distribution | Fields | float] = ...,
-            least_gpus: int = ...,
-            most_gpus: int | None = ...,
-        ) -> None: ...
 
     @field_validator("start_s_on", mode="before")
     @classmethod

@@ -22,8 +22,21 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
-from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FrozenModel, PositiveAmount, WholeNumbers
-from optplan.units import SECONDS_PER_HOUR, Amount
+from optplan.schema import (
+    NUMBER,
+    AmountOrZero,
+    ByName,
+    Fields,
+    FrozenModel,
+    PositiveAmount,
+    Takes,
+    WholeNumbers,
+    usual,
+)
+from optplan.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from optplan.formulations.srift.planning import SriftPlan  # noqa: F401 - named in a string
 
 __all__ = [
     "BUDGET",
@@ -94,7 +107,7 @@ class VmType(FrozenModel):
     available: _CountOrZero | None = None  #: VMs that can be had; None: not known, taken for as many as are wanted.
     #: Choices of samples per VM, each a multiple of ``gpus`` within the profile; None: ``gpus`` times the powers of two
     #: that the profile covers.
-    batches: WholeNumbers | None = None
+    batches: Takes[WholeNumbers | None, ArrayLike] = usual(None)
     running: _CountOrZero = 0  #: VMs of this type that the job already has and keeps: the fleet includes them.
     interruptions_per_hour: AmountOrZero = 0.0  #: Mean number of times that a VM is taken back.
     #: instance_type, region, price_source, price_date: What it is and where the price comes from; the first names the
@@ -103,26 +116,6 @@ class VmType(FrozenModel):
     region: str = ""
     price_source: str = ""
     price_date: str = ""
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            gpu: str,
-            price_usd_per_hour: float,
-            network_gbit_per_s: float,
-            gpus: int = ...,
-            spot: bool = ...,
-            available: int | None = ...,
-            batches: ArrayLike | None = ...,
-            running: int = ...,
-            interruptions_per_hour: float = ...,
-            instance_type: str = ...,
-            region: str = ...,
-            price_source: str = ...,
-            price_date: str = ...,
-        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> VmType:
@@ -144,71 +137,39 @@ class Interruptions(FrozenModel):
     """What the loss of a spot VM does to the job; with it, times and costs are expectations."""
 
     #: Training between two checkpoints; an interruption undoes what was done since the last one.
-    checkpoint_every_s: PositiveSeconds
-    checkpoint_s: SecondsOrZero = 0.0  #: To write one.
-    restart_s: SecondsOrZero  #: From an interruption until the job, with a VM in place of the lost one, trains again.
+    checkpoint_every_s: Takes[PositiveSeconds, str]
+    checkpoint_s: Takes[SecondsOrZero, str] = usual(0.0)  #: To write one.
+    #: From an interruption until the job, with a VM in place of the lost one, trains again.
+    restart_s: Takes[SecondsOrZero, str]
     restart_billed: bool = True  #: Whether the fleet is held while it restarts: paid, and interrupted anew at times.
 
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
-        def __init__(
-            self,
-            *,
-            checkpoint_every_s: float | str,
-            restart_s: float | str,
-            checkpoint_s: float | str = ...,
-            restart_billed: bool = ...,
-        ) -> None: ...
-
-
-class SriftInstance(TimeAndMoney, Instance):
+class SriftInstance(TimeAndMoney, Instance[SriftSolution, "SriftPlan"]):
     """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4)."""
 
     formulation: Literal["srift"] = "srift"
     version: Literal[1] = 1
     #: Profile of the network. Types of whose GPUs it has none may stand here, and have to be measured or left out
     #: before anything is solved.
-    job: JobProfile
+    job: Takes[JobProfile, Fields]
     global_batch: Count  #: Samples of an iteration, over the whole fleet.
     iterations: Count  #: To train.
-    types: ByName[VmType]  #: VMs on offer, by name.
-    bandwidth: Bandwidth = LatencyBandwidth()  #: Model of all-reduces.
-    objective: Objective = Objective.COST  #: ``cost`` or ``time``: which one is made least.
-    deadline_s: PositiveSeconds | None = None  #: Limit on the time, such as ``10min``; None: no limit.
-    budget: MoneyBudget | None = None  #: Limit on the cost, such as ``3usd``; None: no limit.
+    types: Takes[ByName[VmType], Mapping[str, VmType | Fields]]  #: VMs on offer, by name.
+    bandwidth: Takes[Bandwidth, Fields] = usual(LatencyBandwidth())  #: Model of all-reduces.
+    #: ``cost`` or ``time``: which one is made least.
+    objective: Takes[Objective, str] = usual(Objective.COST)
+    #: Limit on the time, such as ``10min``; None: no limit.
+    deadline_s: Takes[PositiveSeconds | None, str] = usual(None)
+    budget: Takes[MoneyBudget | None, str] = usual(None)  #: Limit on the cost, such as ``3usd``; None: no limit.
     mixed: bool = True  #: Whether a fleet may have VMs of several types.
     one_batch_per_type: bool = True  #: Whether all VMs of a type get the same batch, as the paper formulates it.
     #: Gradients are exchanged in buckets of at least so many bytes, as frameworks do; None: layer by layer.
     bucket_bytes: PositiveAmount | None = None
-    launch_s: SecondsOrZero = 0.0  #: Until VMs that are not running yet can train; the job waits for them.
+    #: Until VMs that are not running yet can train; the job waits for them.
+    launch_s: Takes[SecondsOrZero, str] = usual(0.0)
     launch_billed: bool = False  #: Whether the fleet is paid meanwhile.
-    interruptions: Interruptions | None = None  #: What losing a spot VM does; None: nothing is ever lost.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            job: JobProfile | Fields,
-            global_batch: int,
-            iterations: int,
-            types: Mapping[str, VmType | Fields],
-            formulation: Literal["srift"] = ...,
-            version: Literal[1] = ...,
-            bandwidth: Bandwidth | Fields = ...,
-            objective: Objective | str = ...,
-            deadline_s: float | str | None = ...,
-            budget: Amount | str | None = ...,
-            mixed: bool = ...,
-            one_batch_per_type: bool = ...,
-            bucket_bytes: float | None = ...,
-            launch_s: float | str = ...,
-            launch_billed: bool = ...,
-            interruptions: Interruptions | Fields | None = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
+    #: What losing a spot VM does; None: nothing is ever lost.
+    interruptions: Takes[Interruptions | None, Fields] = usual(None)
 
     @model_validator(mode="after")
     def _check(self) -> SriftInstance:
