@@ -16,7 +16,6 @@ from optplan.progress import Listener, Stopwatch
 if TYPE_CHECKING:
     from optplan.contracts.explanation import Explanation
     from optplan.contracts.frontier import Frontier
-    from optplan.contracts.plan import Plan
     from optplan.contracts.ranges import AnswerRange
 
 PartT = TypeVar("PartT")
@@ -93,8 +92,8 @@ class FindRange(Protocol):
 class BuildPlan(Protocol):
     """From a solution to a plan."""
 
-    def __call__(self, instance: Any, result: Result[Any], /, *, explanation: Explanation | None) -> Plan:  # noqa: ANN401
-        """Turn a result with a solution into actions of an executor; an explanation becomes the plan's reasons."""
+    def __call__(self, instance: Any, result: Result[Any], /) -> Any:  # noqa: ANN401 - the formulation's
+        """Turn a result with a solution into a plan, which has what an executor follows."""
 
 
 class BuildFrontier(Protocol):

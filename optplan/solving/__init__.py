@@ -138,8 +138,8 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
 
 
 def _finish(
-    formulation: Formulation, instance: Instance, result: Result[Solution], time_limit_s: float | None, *, ranges: bool
-) -> Result[Solution]:
+    formulation: Formulation, instance: Instance, result: Result[Any], time_limit_s: float | None, *, ranges: bool
+) -> Result[Any]:
     """Return the result with its range if wanted, and let it and its decisions know the instance."""
     result = _add_range(formulation, instance, result, time_limit_s) if ranges else result
     return remember_result(result, instance)
@@ -183,10 +183,13 @@ def build_plan(
     ):
         raise UsageError("the explanation is not of this result; make it with explain(instance, result)")
     formulation = formulation_of(instance)
-    plan = formulation.build_plan(instance, result, explanation=explanation)
-    if not (formulation.declares("continue_plan") or formulation.keeps_instance):
-        return remember(plan, instance, result)
-    return remember(plan.replace(plan_id="", instance=instance.to_json_data()), instance, result)
+    if explanation is not None:
+        _ = formulation.explain  # refused where the formulation has none
+    plan: PlanT_co = formulation.build_plan(instance, result)
+    more: dict[str, Any] = {} if explanation is None else {"reasons": explanation.choices}
+    if formulation.declares("continue_plan") or formulation.keeps_instance:
+        more["instance"] = instance.to_json_data()
+    return remember(plan.replace(plan_id="", **more) if more else plan, instance, result)
 
 
 def explain(

@@ -10,11 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
-from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, StagesExperiment
 from optplan.formulations.rubberband.data.instance import (
     RubberBandInstance,
@@ -82,13 +80,9 @@ class RubberBandPlan(Plan):
         return sum(each.training_usd + each.growth_usd for each in upto)
 
 
-def build_plan(
-    instance: RubberBandInstance, result: Result[RubberBandSolution], *, explanation: Explanation | None = None
-) -> RubberBandPlan:
-    """Turn allocations into timed stages, as :class:`~optplan.contracts.parts.BuildPlan`; there are no explanations."""
+def build_plan(instance: RubberBandInstance, result: Result[RubberBandSolution]) -> RubberBandPlan:
+    """Turn allocations into timed stages, as :class:`~optplan.contracts.parts.BuildPlan`."""
     solution = require_solution(result)
-    if explanation is not None:
-        raise UsageError("explanation: plans of searches have none; leave it out")
     judged, limits = evaluate(instance, solution), instance.limits if instance.has_limit else {}
     cohorts, stages = [], []
     for bracket in range(len(instance.brackets)):

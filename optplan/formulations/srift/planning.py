@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import IterationsDone, Started
-from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.schema import Count, CountOrZero, PositiveAmount
@@ -96,13 +95,9 @@ class SriftPlan(Plan):
         return self
 
 
-def build_plan(
-    instance: SriftInstance, result: Result[SriftSolution], *, explanation: Explanation | None = None
-) -> SriftPlan:
-    """Turn a fleet into VMs to start and to keep, with their ranks and batches; there are no explanations."""
+def build_plan(instance: SriftInstance, result: Result[SriftSolution]) -> SriftPlan:
+    """Turn a fleet into VMs to start and to keep, with their ranks and batches."""
     solution = require_solution(result)
-    if explanation is not None:
-        raise UsageError("explanation: plans of fleets have none; leave it out")
     judged = evaluate(instance, solution)
     measures = judged.measures
     fleet = _number_ranks(instance, solution.groups, measures["cost_usd"])

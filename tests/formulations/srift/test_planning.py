@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optplan import solving
 from optplan.contracts import Binding, BoundProof, Explanation, Result, Status, Termination
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
@@ -151,16 +152,17 @@ def test_no_fleet_no_plan(make_instance: MakeInstance) -> None:
     instance = make_instance()
     with pytest.raises(UsageError, match="status unknown"):
         build_plan(instance, result_of(instance, None))
+    result = result_of(instance, BALANCED)
     explanation = Explanation(
         formulation="srift",
         instance_name="x",
-        instance_hash="x",
+        instance_hash=result.instance_hash,
         solver="x",
-        objective=1.0,
+        objective=result.objective or 0.0,
         objective_unit="usd",
         budget_unit="usd",
         multipliers={},
         choices=(),
     )
-    with pytest.raises(UsageError, match="explanation: plans of fleets have none; leave it out"):
-        build_plan(instance, result_of(instance, BALANCED), explanation=explanation)
+    with pytest.raises(UsageError, match="formulation 'srift' has no explanations"):
+        solving.build_plan(instance, result, explanation=explanation)
