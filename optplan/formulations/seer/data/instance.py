@@ -7,6 +7,7 @@ trials; a *bracket* is a group of trials that hold as many GPUs each. Symbols of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -276,19 +277,8 @@ class SeerInstance(Instance["SeerSolution", "SeerPlan"]):
     @property
     def parameters(self) -> SearchParameters:
         """What the paper's algorithms ask for."""
-        return SearchParameters(
-            deadline_min=self.deadline_min,
-            budget_gpu_min=self.budget_gpu_min,
-            eta=self.eta,
-            nu=self.nu,
-            least_gpus=self.least_gpus,
-            most_gpus=self.most_gpus,
-            least_round_min=self.least_round_min,
-            resize_min=self.resize_min,
-            whole_gpus=self.whole_gpus,
-            most_gpus_held=self.most_gpus_held,
-            gpus_per_node=self.nodes_paid,
-        )
+        own = {each.name: getattr(self, each.name) for each in fields(SearchParameters)}
+        return SearchParameters(**own | {"gpus_per_node": self.nodes_paid})
 
     @cached_property
     def brackets(self) -> SearchBrackets | None:
