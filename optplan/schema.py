@@ -62,6 +62,13 @@ NUMBER = BeforeValidator(_refuse_text)
 Count = Annotated[int, Field(ge=1, le=LARGEST_EXACT), NUMBER]
 CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_EXACT), NUMBER]
 
+#: A number of GPUs or machines, which may be listed one by one: more are a mistake.
+SmallCount = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
+SmallCountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
+
+#: A number from zero on, as plans expect them.
+AtLeastZero = Annotated[float, Field(ge=0)]
+
 
 def _require_least(value: float) -> float:
     if value < LEAST_AMOUNT:

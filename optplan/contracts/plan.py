@@ -19,9 +19,7 @@ from optplan.contracts.faces import Shown
 from optplan.contracts.resources import Price, Resource
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import DataError, nearest_name_hint
-from optplan.schema import ByName, Count, FrozenModel
-
-_Amount = Annotated[float, Field(ge=0)]
+from optplan.schema import AtLeastZero, ByName, Count, FrozenModel
 
 #: Trials of a plan, nodes of a segment and GPUs of a trial or job up to which plans are followed, each with its record.
 MOST_FOLLOWED = 100_000
@@ -50,23 +48,23 @@ class Unit(FrozenModel):
 class Expected(FrozenModel):
     """What a segment is expected to take; means, as the instance has them."""
 
-    start_s: _Amount = 0.0  #: When it begins, since the plan's origin of time.
-    seconds: _Amount  #: How long it lasts, pause included.
+    start_s: AtLeastZero = 0.0  #: When it begins, since the plan's origin of time.
+    seconds: AtLeastZero  #: How long it lasts, pause included.
     #: pause_s, launch_s: Seconds at its beginning without progress, while nodes are launched and members are moved; and
     #: those of them until the last new node is ready.
-    pause_s: _Amount = 0.0
-    launch_s: _Amount = 0.0
+    pause_s: AtLeastZero = 0.0
+    launch_s: AtLeastZero = 0.0
     #: member_s, member_sd_s: Seconds for which one of its members is busy, and their standard deviation, 0 where nobody
     #: knows it; where it ends by the clock, as long as it trains.
-    member_s: _Amount = 0.0
-    member_sd_s: _Amount = 0.0
-    iteration_s: _Amount | None = None  #: Mean seconds of an iteration of one member; None where it is not known.
+    member_s: AtLeastZero = 0.0
+    member_sd_s: AtLeastZero = 0.0
+    iteration_s: AtLeastZero | None = None  #: Mean seconds of an iteration of one member; None where it is not known.
     #: gpu_hours, busy_gpu_hours: Held by the segment (its nodes' GPUs where nodes are paid), and those of them that
     #: belong to busy members.
-    gpu_hours: _Amount
-    busy_gpu_hours: _Amount
+    gpu_hours: AtLeastZero
+    busy_gpu_hours: AtLeastZero
     #: What it adds to the bill, its share of minimum charges included; None where prices are not known.
-    cost_usd: _Amount | None = None
+    cost_usd: AtLeastZero | None = None
 
 
 class Segment(FrozenModel):

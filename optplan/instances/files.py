@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OutputError, UsageError, show_value
@@ -15,18 +15,25 @@ from optplan.instances.plain_data import STDIN, read_data
 from optplan.schema import FrozenModel
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
     from optplan.contracts import Plan
-
-    InstanceT = TypeVar("InstanceT", bound=Instance, default=Instance)
-    PlanT = TypeVar("PlanT", bound=Plan, default=Plan)
 
 #: Bytes of a result: what is written of the largest ones has a tenth of that.
 LARGEST_RESULT = 10_000_000
 
+InstanceT = TypeVar("InstanceT", bound=Instance)
+PlanT = TypeVar("PlanT", bound="Plan")
+RecordT = TypeVar("RecordT", bound=FrozenModel)
 
-def read_instance(name_or_path: str | Path, kind: type[InstanceT] | None = None) -> InstanceT:
+
+@overload
+def read_instance(name_or_path: str | Path) -> Instance: ...
+
+
+@overload
+def read_instance(name_or_path: str | Path, kind: type[InstanceT]) -> InstanceT: ...
+
+
+def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> Instance:
     """Read an instance by its name in the library, or from a JSON or YAML file.
 
     Parameters
@@ -76,7 +83,15 @@ def read_result(path: Path | str) -> Result[Solution]:
     return parse_result(read_data(Path(path), most_bytes=LARGEST_RESULT), path=Path(path).name)
 
 
-def read_plan(path: Path | str, kind: type[PlanT] | None = None) -> PlanT:
+@overload
+def read_plan(path: Path | str) -> Plan: ...
+
+
+@overload
+def read_plan(path: Path | str, kind: type[PlanT]) -> PlanT: ...
+
+
+def read_plan(path: Path | str, kind: type[Plan] | None = None) -> Plan:
     """Read a plan written by :func:`write_json`.
 
     Parameters
@@ -99,7 +114,8 @@ def read_plan(path: Path | str, kind: type[PlanT] | None = None) -> PlanT:
     if str(path) in names() and not Path(path).exists():
         made = f"`optplan solve {path} --plan plan.json` makes one"
         raise UsageError(f"{path}: is an instance, and a plan is needed; {made}")
-    return _require_type(parse_plan(read_data(Path(path)), path=Path(path).name), kind, path)
+    plan = parse_plan(read_data(Path(path)), path=Path(path).name)
+    return plan if kind is None else _require_type(plan, kind, path)
 
 
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
@@ -200,8 +216,8 @@ def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
     return target
 
 
-def _require_type(record: FrozenModel, kind: type[FrozenModel] | None, path: str | Path) -> Any:  # noqa: ANN401 - of it
-    if kind is not None and not isinstance(record, kind):
+def _require_type(record: RecordT, kind: type[RecordT], path: str | Path) -> RecordT:
+    if not isinstance(record, kind):
         raise UsageError(f"{path} is a {type(record).__name__}; a {kind.__name__} is needed")
     return record
 

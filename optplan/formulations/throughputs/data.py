@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import Objective, TimeAndMoney
 from optplan.errors import DataError, nearest_name_hint
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
-from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount, Takes, usual
+from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount, SmallCount, SmallCountOrZero, Takes, usual
 
 if TYPE_CHECKING:
     from optplan.formulations.throughputs.planning import ThroughputsPlan  # noqa: F401 - named in a string
-
-#: More VMs are a mistake.
-LARGEST_COUNT = 1_000_000
-_Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
-_CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
 
 #: What is chosen besides the number of VMs: the type and the configuration.
 Setup = tuple[str, str]
@@ -34,9 +29,9 @@ class OfferedVm(FrozenModel):
     """VMs of one kind on offer, at one price."""
 
     price_usd_per_hour: PositiveAmount  # of a whole VM
-    gpus: _Count = 1  # of a VM
+    gpus: SmallCount = 1  # of a VM
     gpu: str = ""  # what they are called
-    available: _CountOrZero | None = None  # None: as many as were measured
+    available: SmallCountOrZero | None = None  # None: as many as were measured
     spot: bool = False  # may be taken back; answers count on its not being taken
     instance_type: str = ""
     region: str = ""
@@ -48,7 +43,7 @@ class Measurement(FrozenModel):
     """What was measured, or predicted by another planner, on some VMs."""
 
     type: str  # name of the type of VM
-    vms: _Count
+    vms: SmallCount
     configuration: str = ""  # How the training was spread over them; empty where there is one way only.
     samples_per_s: PositiveAmount  # of all of them together
 
@@ -70,7 +65,7 @@ class ThroughputsInstance(TimeAndMoney, Instance["ThroughputsSolution", "Through
     launch_s: Takes[SecondsOrZero, str] = usual(0.0)  # from the request until the VMs train
     launch_billed: bool = False  # whether they are paid meanwhile
     #: samples of an iteration of all VMs, which plans count; None: they count samples
-    global_batch: _Count | None = None
+    global_batch: SmallCount | None = None
 
     @model_validator(mode="after")
     def _check(self) -> ThroughputsInstance:
@@ -115,5 +110,5 @@ class ThroughputsSolution(Solution):
     """What is decided."""
 
     type: str
-    vms: _Count
+    vms: SmallCount
     configuration: str = ""

@@ -23,6 +23,7 @@ from optplan.schema import (
     NumberRow,
     Numbers,
     PositiveAmount,
+    SmallCount,
     Takes,
     WholeNumbers,
     freeze,
@@ -92,12 +93,6 @@ class ArrivalPattern(FrozenModel):
         return (self.dispersion - 1.0) / (self.dispersion + 1.0)
 
 
-#: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
-_LARGEST_WIDTH = 1_000_000
-
-_Width = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
-
-
 class Steps(StrEnum):
     """Which widths of a range a class may get."""
 
@@ -115,9 +110,9 @@ class Widths(FrozenModel):
     LATER: ClassVar[frozenset[str]] = frozenset({"steps"})
 
     #: min, max: Least and largest number of GPUs.
-    min: _Width = 1
-    max: _Width | None = None
-    multiple_of: _Width = 1  #: Only multiples of this.
+    min: SmallCount = 1
+    max: SmallCount | None = None
+    multiple_of: SmallCount = 1  #: Only multiples of this.
     #: ``all`` of these; ``powers-of-two``; or ``nodes``: powers of two and the whole node within one, then whole nodes,
     #: which needs ``gpus_per_node``. A rule of nothing else may be written as this word alone.
     steps: Takes[Steps, str] = usual(Steps.ALL)
@@ -188,7 +183,7 @@ class JobClass(FrozenModel):
     weight: PositiveAmount = 1.0  #: Weight in the mean completion time.
     #: Allowed widths; None leaves it to the instance, and for tables to the table.
     widths: Takes[Widths | None, Fields | str] = usual(None)
-    reference_width: _Width = 1  #: The width at which the sizes were measured.
+    reference_width: SmallCount = 1  #: The width at which the sizes were measured.
     #: What a log said of these jobs, where the estimates come from one; nothing is solved with it.
     logged: Takes[LoggedJobs | None, Fields] = usual(None)
     #: How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
-from optplan.schema import NUMBER, AmountOrZero, Fields, FrozenModel, PositiveAmount, Takes, usual
+from optplan.schema import AmountOrZero, Fields, FrozenModel, PositiveAmount, SmallCount, Takes, usual
 from optplan.units import SECONDS_PER_HOUR
-
-#: Most machines that may be allowed: counts are listed one by one.
-_LARGEST_COUNT = 1_000_000
-
-_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
 
 
 class Cloud(FrozenModel):
     """What machines of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1)."""
 
-    gpus_per_instance: _Count  #: GPUs of a machine, g.
+    gpus_per_instance: SmallCount  #: GPUs of a machine, g.
     price_usd_per_hour: PositiveAmount  #: Of a whole machine.
     #: ``per-instance``: a machine is paid from the start of its initialisation until it is released;
     #: ``per-function``: a GPU is paid while a trial runs on it, and nothing else is.
@@ -31,7 +26,9 @@ class Cloud(FrozenModel):
     initialise_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     data_gb: AmountOrZero = 0.0  #: Data that every new machine downloads.
     data_price_usd_per_gb: AmountOrZero = 0.0  #: Its price.
-    most_instances: _Count | None = None  #: Limit on machines held at once; None where the provider always has more.
+    most_instances: SmallCount | None = (
+        None  #: Most machines held at once; None where the provider always has more.
+    )
     #: instance_type, region, price_source, price_date: Where the price comes from: provenance, not data.
     instance_type: str = ""
     region: str = ""

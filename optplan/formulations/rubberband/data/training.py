@@ -27,7 +27,7 @@ from optplan.formulations.rubberband.data.distributions import (
     warn_of_clipping,
 )
 from optplan.schema import (
-    NUMBER,
+    LARGEST_COUNT,
     ByName,
     Fields,
     FloatArray,
@@ -35,6 +35,7 @@ from optplan.schema import (
     IntArray,
     Numbers,
     PositiveAmount,
+    SmallCount,
     Takes,
     WholeNumbers,
     require_amounts,
@@ -42,11 +43,6 @@ from optplan.schema import (
 )
 from optplan.speedup import Evidence, Speedup
 from optplan.speedup.curves import find_weakest, list_widths, name_law_evidence
-
-#: Most GPUs of a trial that are looked at where a formula covers any number.
-_LARGEST_WIDTH = 1_000_000
-
-_Gpus = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
 
 
 class MeasuredSeconds(FrozenModel):
@@ -67,8 +63,8 @@ class MeasuredSeconds(FrozenModel):
             raise ValueError(message)
         if gpus[0] < 1 or np.any(np.diff(gpus) <= 0):
             raise ValueError(f"gpus is {gpus.tolist()}; numbers of at least 1 in increasing order are needed")
-        if gpus[-1] > _LARGEST_WIDTH:
-            raise ValueError(f"gpus ends at {gpus[-1]:,}; trials on at most {_LARGEST_WIDTH:,} GPUs are looked at")
+        if gpus[-1] > LARGEST_COUNT:
+            raise ValueError(f"gpus ends at {gpus[-1]:,}; trials on at most {LARGEST_COUNT:,} GPUs are looked at")
         require_amounts(seconds)
         return self
 
@@ -193,8 +189,8 @@ class TrainingProfile(FrozenModel):
     start_s_on: Takes[ByName[Distribution], Mapping[str, Distribution | Fields | float]] = usual(
         Field(default_factory=dict)
     )
-    least_gpus: _Gpus = 1  #: Least GPUs that a trial fits on, p0.
-    most_gpus: _Gpus | None = None  #: Most GPUs that a trial may get; None leaves it to what is known.
+    least_gpus: SmallCount = 1  #: Least GPUs that a trial fits on, p0.
+    most_gpus: SmallCount | None = None  #: Most GPUs that a trial may get; None leaves it to what is known.
 
     @field_validator("start_s_on", mode="before")
     @classmethod
@@ -246,7 +242,7 @@ class TrainingProfile(FrozenModel):
         elif (widths := known.speedup.known_widths()) is not None:
             seconds = known.at(widths)
         else:  # by a formula, seconds fall with the width
-            seconds = known.at(np.array([self.least_gpus, self.largest_gpus or _LARGEST_WIDTH]))
+            seconds = known.at(np.array([self.least_gpus, self.largest_gpus or LARGEST_COUNT]))
         return float(seconds.min() * factors.min()), float(seconds.max() * factors.max())
 
     def knows(self, gpus: IntArray, instances: IntArray) -> NDArray[np.bool_]:

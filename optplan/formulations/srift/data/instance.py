@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
@@ -23,12 +23,13 @@ from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth,
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
 from optplan.schema import (
-    NUMBER,
     AmountOrZero,
     ByName,
     Fields,
     FrozenModel,
     PositiveAmount,
+    SmallCount,
+    SmallCountOrZero,
     Takes,
     WholeNumbers,
     usual,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BUDGET",
     "DEADLINE",
-    "LARGEST_COUNT",
-    "Count",
     "Interruptions",
     "Objective",
     "Policy",
@@ -53,17 +52,13 @@ __all__ = [
     "VmType",
 ]
 
-#: More of a type are a mistake.
-LARGEST_COUNT = 1_000_000
-Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
-
 
 class VmGroup(FrozenModel):
     """VMs of one type with one batch."""
 
     type: str  #: Name of the type.
-    count: Count  #: VMs.
-    batch: Count  #: Samples of an iteration on each.
+    count: SmallCount  #: VMs.
+    batch: SmallCount  #: Samples of an iteration on each.
 
 
 class SriftSolution(Solution):
@@ -85,9 +80,6 @@ def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:
     return counts
 
 
-_CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
-
-
 class Policy(StrEnum):
     """Which kind of fleet is asked."""
 
@@ -100,15 +92,15 @@ class VmType(FrozenModel):
     """VMs of one kind on offer, at one price."""
 
     gpu: str  #: Kind of GPU: which of the job's device profiles holds.
-    gpus: Count = 1  #: Of a VM.
+    gpus: SmallCount = 1  #: Of a VM.
     price_usd_per_hour: PositiveAmount  #: Of a whole VM.
     network_gbit_per_s: PositiveAmount  #: Capacity of a VM's bus bandwidth, b_cap of equation 2.
     spot: bool = False  #: Whether the provider may take the VM back.
-    available: _CountOrZero | None = None  #: VMs that can be had; None: not known, taken for as many as are wanted.
+    available: SmallCountOrZero | None = None  #: VMs that can be had; None: not known, taken for as many as are wanted.
     #: Choices of samples per VM, each a multiple of ``gpus`` within the profile; None: ``gpus`` times the powers of two
     #: that the profile covers.
     batches: Takes[WholeNumbers | None, ArrayLike] = usual(None)
-    running: _CountOrZero = 0  #: VMs of this type that the job already has and keeps: the fleet includes them.
+    running: SmallCountOrZero = 0  #: VMs of this type that the job already has and keeps: the fleet includes them.
     interruptions_per_hour: AmountOrZero = 0.0  #: Mean number of times that a VM is taken back.
     #: instance_type, region, price_source, price_date: What it is and where the price comes from; the first names the
     #: bandwidth table where there is one, by default the type's own name.
@@ -152,8 +144,8 @@ class SriftInstance(TimeAndMoney, Instance[SriftSolution, "SriftPlan"]):
     #: Profile of the network. Types of whose GPUs it has none may stand here, and have to be measured or left out
     #: before anything is solved.
     job: Takes[JobProfile, Fields]
-    global_batch: Count  #: Samples of an iteration, over the whole fleet.
-    iterations: Count  #: To train.
+    global_batch: SmallCount  #: Samples of an iteration, over the whole fleet.
+    iterations: SmallCount  #: To train.
     types: Takes[ByName[VmType], Mapping[str, VmType | Fields]]  #: VMs on offer, by name.
     bandwidth: Takes[Bandwidth, Fields] = usual(LatencyBandwidth())  #: Model of all-reduces.
     #: ``cost`` or ``time``: which one is made least.
