@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from optplan.contracts.instance import Solution
-from optplan.contracts.proofs import (
-    BoundProof,
-    EnumeratedCertificate,
-    Infeasibility,
-    LagrangianCertificate,
-    ShadowPrice,
-    TreeCertificate,
-)
+from optplan.contracts.proofs import BoundProof, Certificate, Infeasibility, ShadowPrice
 from optplan.progress import Stopwatch
+
+if TYPE_CHECKING:
+    from optplan.contracts.result import Result
 
 SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)
 
@@ -48,18 +43,6 @@ class Termination(StrEnum):
         return cls.TIME_LIMIT if stopped_by == "time" else cls.WORK_LIMIT
 
 
-class ProvenBefore(Protocol):
-    """What a solver may look at of the result of another instance."""
-
-    @property
-    def objective(self) -> float | None:
-        """Of its solution; None without one."""
-
-    @property
-    def certificates(self) -> Sequence[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]:
-        """What its bound rests on."""
-
-
 @dataclass(frozen=True)
 class SolveRequest:
     """What a solver is asked besides the instance."""
@@ -71,7 +54,7 @@ class SolveRequest:
     #: Whether certificates that take space or time are wanted; without them a bound rests on the search.
     certify: bool = True
     #: The result of an instance that differs little; it may save time, and changes no objective by more than the gap.
-    near: ProvenBefore | None = None
+    near: Result[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +67,7 @@ class Answer(Generic[SolutionT_co]):
     objective: float | None = None  #: Of the solution: both or neither.
     bound: float | None = None
     bound_proof: BoundProof = BoundProof.NONE
-    certificates: tuple[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, ...] = ()
+    certificates: tuple[Certificate, ...] = ()
     infeasibility: Infeasibility | None = None  #: Exactly when the status is infeasible.
     shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)  #: Passes, labels, nodes.

@@ -89,13 +89,6 @@ class FindRange(Protocol):
         """Solve for other truths; None where there is one only. UnsupportedError where that cannot be told."""
 
 
-class BuildPlan(Protocol):
-    """From a solution to a plan."""
-
-    def __call__(self, instance: Any, result: Result[Any], /) -> Any:  # noqa: ANN401 - the formulation's
-        """Turn a result with a solution into a plan, which has what an executor follows."""
-
-
 class BuildFrontier(Protocol):
     """The trade-off of mixed plans."""
 

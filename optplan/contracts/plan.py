@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import Arrived, Entry, EpochsDone, Exit, waits_for
 from optplan.contracts.faces import Shown
-from optplan.contracts.resources import Price, Resource
+from optplan.contracts.resources import Resource
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import DataError, nearest_name_hint
 from optplan.schema import AtLeastZero, ByName, Count, FrozenModel
@@ -220,17 +220,10 @@ class Plan(Shown, FrozenModel):
         return self
 
     @property
-    def prices(self) -> dict[str, Price]:
-        """By resource, the price of one of its GPUs; those without one are left out."""
-        return {
-            name: Price(
-                usd_per_hour=resource.price_usd_per_hour / resource.gpus_per_node,
-                source=resource.price_source,
-                date=resource.price_date,
-            )
-            for name, resource in self.resources.items()
-            if resource.price_usd_per_hour is not None
-        }
+    def prices(self) -> dict[str, float]:
+        """By resource, US dollars an hour of one of its GPUs; those without a price are left out."""
+        priced = {name: each for name, each in self.resources.items() if each.price_usd_per_hour is not None}
+        return {name: (each.price_usd_per_hour or 0.0) / each.gpus_per_node for name, each in priced.items()}
 
     def segment(self, name: str) -> Segment:
         """Return the segment of that id; a DataError where there is none."""

@@ -106,7 +106,7 @@ class Formulation:
     #: The independent judge: objective, consumption and every constraint, from instance and decisions alone.
     evaluate: Part[Callable[[Any, Any], Evaluation]] = Part()
     describe: Part[Callable[[Any], parts.Description]] = Part()  #: What solvers are matched against.
-    build_plan: Part[parts.BuildPlan] = Part()  #: From a result to a plan.
+    build_plan: Part[Callable[[Any, Result[Any]], Any]] = Part()  #: From a result with a solution to a plan.
     #: From a run that has not gone as planned to a plan for the rest, by an instance that says what was measured;
     #: UnsupportedError when the rest is none.
     continue_plan: Part[Callable[[Any, Any, Standing, Solver], Continuation]] = Part(

@@ -10,14 +10,6 @@ from pydantic import Field
 from optplan.schema import AtLeastZero, Count, FrozenModel
 
 
-class Price(FrozenModel):
-    """The price of one GPU in US dollars, and where it comes from."""
-
-    usd_per_hour: Annotated[float, Field(gt=0)]
-    source: str = ""
-    date: str = ""
-
-
 class Billing(StrEnum):
     """What is paid."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts import Plan, Price, Segment
+from optplan.contracts import Plan, Segment
 from optplan.contracts.conditions import AllEnded, Promoted, waits_for
 from optplan.contracts.plan import require_size
 from optplan.errors import DataError
@@ -76,7 +76,8 @@ def test_json_round_trip() -> None:
     assert data["version"] == 2
     assert "bound" not in data
     assert Plan.parse(data) == plan
-    assert plan.prices["t4"] == Price(usd_per_hour=1.8, source="a list")
+    assert plan.prices["t4"] == 1.8
+    assert plan.resources["t4"].price_source == "a list"
 
 
 def test_totals_follow_from_the_segments() -> None:

@@ -78,7 +78,7 @@ class RubberBandPlan(Plan):
 
 
 def build_plan(instance: RubberBandInstance, result: Result[RubberBandSolution]) -> RubberBandPlan:
-    """Turn allocations into timed stages, as :class:`~optplan.contracts.parts.BuildPlan`."""
+    """Turn allocations into timed stages."""
     solution = require_solution(result)
     judged, limits = evaluate(instance, solution), instance.limits if instance.has_limit else {}
     cohorts, stages = [], []

@@ -129,8 +129,6 @@ class Widths(FrozenModel):
         if self.only is not None:
             if self.max is not None or self.min != 1 or self.multiple_of != 1 or self.steps is not Steps.ALL:
                 raise ValueError("'only' lists the widths, so min, max, multiple_of and steps must be left out")
-            if self.only.ndim != 1:
-                raise ValueError(f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]")
             if self.only.size == 0:
                 raise ValueError("'only' is empty; list at least one width")
             if self.only.min() < 1 or np.any(np.diff(self.only) <= 0):

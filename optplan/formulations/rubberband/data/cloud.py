@@ -26,9 +26,7 @@ class Cloud(FrozenModel):
     initialise_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     data_gb: AmountOrZero = 0.0  #: Data that every new machine downloads.
     data_price_usd_per_gb: AmountOrZero = 0.0  #: Its price.
-    most_instances: SmallCount | None = (
-        None  #: Most machines held at once; None where the provider always has more.
-    )
+    most_instances: SmallCount | None = None  #: Most machines held at once; None where the provider always has more.
     #: instance_type, region, price_source, price_date: Where the price comes from: provenance, not data.
     instance_type: str = ""
     region: str = ""
