@@ -280,7 +280,7 @@ def _to_int_array(value: object) -> IntArray:
 
 
 def _require_finite(array: FloatArray) -> FloatArray:
-    _refuse_entries(array, ~np.isfinite(array), "finite numbers are needed")
+    refuse_entries(array, ~np.isfinite(array), "finite numbers are needed")
     return array
 
 
@@ -328,18 +328,18 @@ WholeNumbers = Annotated[
 def require_positive(array: FloatArray, *, strictly: bool = True) -> FloatArray:
     """Return the array; raise ValueError naming the first entry that is not positive (or, not strictly, negative)."""
     allowed = "numbers above zero" if strictly else "numbers not below zero"
-    return _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
+    return refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
 
 
 def require_amounts(array: FloatArray) -> FloatArray:
     """Return the array; raise ``ValueError`` naming the first entry not from ``LEAST_AMOUNT`` to ``LARGEST_AMOUNT``."""
     require_positive(array)
     outside = (array < LEAST_AMOUNT) | (array > LARGEST_AMOUNT)
-    return _refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
+    return refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
 
 
-def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> FloatArray:
-    """Return the array, or raise for its first wrong entry."""
+def refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> FloatArray:
+    """Return the array; raise ValueError naming the first of its wrong entries, if any, and what is allowed."""
     if not wrong.any():
         return array
     first = tuple(np.argwhere(wrong)[0])

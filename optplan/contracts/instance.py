@@ -17,17 +17,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from optplan.contracts.plan import Plan
-
     DecisionsT_co = TypeVar("DecisionsT_co", bound="Solution", default="Solution", covariant=True)
-    PlanT_co = TypeVar("PlanT_co", bound=Plan, default=Plan, covariant=True)
 
-    class _Kinds(Generic[DecisionsT_co, PlanT_co]): ...
+    class _Decided(Generic[DecisionsT_co]): ...
 
 else:
-    DecisionsT_co = PlanT_co = object
+    DecisionsT_co = object
 
-    class _Kinds:
+    class _Decided:
         def __class_getitem__(cls, _: object) -> type:
             return cls
 
@@ -43,10 +40,10 @@ class Sense(StrEnum):
     MAXIMISE = "maximise"
 
 
-class Instance(_Kinds[DecisionsT_co, PlanT_co], FrozenModel):
+class Instance(_Decided[DecisionsT_co], FrozenModel):
     """The data of one problem; a formulation's adds the literals ``formulation`` and ``version``, and what it needs."""
 
-    # Type checkers learn from ``Instance[BoaSolution, BoaPlan]`` of which class its solutions and plans are.
+    # Type checkers learn from ``Instance[BoaSolution]`` of which class its solutions are.
 
     name: Annotated[str, Field(min_length=1)] = "unnamed"
     description: str = ""

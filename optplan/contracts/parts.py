@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from optplan.contracts.instance import Instance
 from optplan.contracts.result import Answer, Result, SolveRequest
@@ -40,15 +40,9 @@ class Part(Generic[PartT]):
     def __set_name__(self, owner: type[object], name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, declared: None, owner: type[object]) -> str: ...
-
-    @overload
-    def __get__(self, declared: object, owner: type[object]) -> PartT: ...
-
-    def __get__(self, declared: object | None, owner: type[object]) -> PartT | str:
+    def __get__(self, declared: object | None, owner: type[object]) -> PartT:
         if declared is None:
-            return ""  # of the class: the field's default
+            return cast(PartT, "")  # of the class: the field's default
         fields = vars(declared)
         if not fields[self._name]:
             raise UnsupportedError(f"formulation {fields['name']!r} has no {self._words or self._name}")

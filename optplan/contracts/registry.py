@@ -19,13 +19,13 @@ from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
-    from optplan.contracts.answer import SolveRequest
     from optplan.contracts.explanation import Sensitivity, SensitivityRequest
     from optplan.contracts.frontier import ParetoFrontier
     from optplan.contracts.judgement import Evaluation, PathCosts
     from optplan.contracts.plan import Plan
     from optplan.contracts.proofs import TreeCertificate
     from optplan.contracts.ranges import AnswerRange
+    from optplan.contracts.result import SolveRequest
     from optplan.contracts.standing import Continuation, Solver, Standing
     from optplan.progress import Stopwatch
     from optplan.schema import FloatArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination
 from optplan.contracts.faces import remember
@@ -30,8 +30,16 @@ from optplan.solving.results import Trajectory, assemble_result, rest_on_search
 from optplan.verification import verify
 
 if TYPE_CHECKING:
-    from optplan.contracts import Explanation, Sensitivity
-    from optplan.contracts.instance import DecisionsT_co, PlanT_co
+    from optplan.contracts import Explanation, Plan, Sensitivity
+    from optplan.contracts.instance import DecisionsT_co
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.boa.planning import BoaPlan
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance
+    from optplan.formulations.rubberband.planning import RubberBandPlan
+    from optplan.formulations.seer.data.instance import SeerInstance
+    from optplan.formulations.seer.planning import SeerPlan
+    from optplan.formulations.srift.data.instance import SriftInstance
+    from optplan.formulations.srift.planning import SriftPlan
 
 __all__ = [
     "Model",
@@ -49,7 +57,7 @@ __all__ = [
 
 
 def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wanted besides
-    instance: Instance[DecisionsT_co, Any],
+    instance: Instance[DecisionsT_co],
     *,
     solver: str | Solve = AUTO,
     gap: float = 1e-6,
@@ -158,9 +166,35 @@ def _add_range(
         return result.replace(warnings=(*result.warnings, str(error)))
 
 
+@overload
 def build_plan(
-    instance: Instance[Any, PlanT_co], result: Result[Solution], *, explanation: Explanation | None = None
-) -> PlanT_co:
+    instance: BoaInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> BoaPlan: ...
+
+
+@overload
+def build_plan(
+    instance: RubberBandInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> RubberBandPlan: ...
+
+
+@overload
+def build_plan(
+    instance: SeerInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> SeerPlan: ...
+
+
+@overload
+def build_plan(
+    instance: SriftInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> SriftPlan: ...
+
+
+@overload
+def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan: ...
+
+
+def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan:
     """Turn a result into a plan that an executor can run.
 
     Parameters
@@ -185,7 +219,7 @@ def build_plan(
     formulation = formulation_of(instance)
     if explanation is not None:
         _ = formulation.explain  # refused where the formulation has none
-    plan: PlanT_co = formulation.build_plan(instance, result)
+    plan: Plan = formulation.build_plan(instance, result)
     more: dict[str, Any] = {} if explanation is None else {"reasons": explanation.choices}
     if formulation.declares("continue_plan") or formulation.keeps_instance:
         more["instance"] = instance.to_json_data()

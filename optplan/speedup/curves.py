@@ -30,6 +30,7 @@ from optplan.schema import (
     Numbers,
     Takes,
     WholeNumbers,
+    refuse_entries,
     require_amounts,
     usual,
 )
@@ -247,11 +248,8 @@ class TableSpeedup(SpeedupCurve):
 
 def _require_range(numbers: FloatArray, largest: float) -> FloatArray:
     """Refuse what is not from zero to the largest number."""
-    wrong = np.argwhere(~((numbers >= 0) & (numbers <= largest)))
-    if len(wrong):  # the size is zero for a scalar
-        where = "".join(f"entry [{i}]: " for i in wrong[0])
-        raise ValueError(f"{where}got {float(numbers[tuple(wrong[0])])!r}; numbers from 0 to {largest:g} are allowed")
-    return numbers
+    wrong = ~((numbers >= 0) & (numbers <= largest))
+    return refuse_entries(numbers, wrong, f"numbers from 0 to {largest:g} are allowed")
 
 
 def _check_shares(shares: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -17,9 +17,6 @@ from optplan.contracts.time_and_money import Objective, TimeAndMoney
 from optplan.errors import DataError, nearest_name_hint
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
 from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount, SmallCount, SmallCountOrZero, Takes, usual
-
-if TYPE_CHECKING:
-    from optplan.formulations.throughputs.planning import ThroughputsPlan  # noqa: F401 - named in a string
 
 #: What is chosen besides the number of VMs: the type and the configuration.
 Setup = tuple[str, str]
@@ -48,7 +45,7 @@ class Measurement(FrozenModel):
     samples_per_s: PositiveAmount  # of all of them together
 
 
-class ThroughputsInstance(TimeAndMoney, Instance["ThroughputsSolution", "ThroughputsPlan"]):
+class ThroughputsInstance(TimeAndMoney, Instance["ThroughputsSolution"]):
     """Choose type, number and configuration of the VMs that train one job, among those that were measured."""
 
     formulation: Literal["throughputs"] = "throughputs"

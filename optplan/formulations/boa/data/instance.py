@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, model_validator
@@ -32,9 +32,6 @@ from optplan.formulations.boa.data.problems import BoaSolution, Branch, Budget, 
 from optplan.schema import ByName, Fields, FloatArray, IntArray, Takes, usual
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup
 from optplan.units import PERIOD_HOURS, BudgetUnit
-
-if TYPE_CHECKING:
-    from optplan.formulations.boa.planning import BoaPlan  # noqa: F401 - named in a string
 
 __all__ = [
     "BUDGET",
@@ -63,7 +60,7 @@ _MOST_FLOORS = 1000.0
 _TOLERANCE = 1e-9
 
 
-class BoaInstance(Instance[BoaSolution, "BoaPlan"]):
+class BoaInstance(Instance[BoaSolution]):
     """One problem of BOA: streams of jobs, and a time-average budget."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus", "whole_nodes"})

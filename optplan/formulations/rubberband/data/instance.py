@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -23,9 +23,6 @@ from optplan.formulations.rubberband.data.training import TrainingProfile
 from optplan.quantities import MoneyBudget
 from optplan.schema import NUMBER, Fields, FrozenModel, PositiveAmount, Takes, usual
 from optplan.units import Amount
-
-if TYPE_CHECKING:
-    from optplan.formulations.rubberband.planning import RubberBandPlan  # noqa: F401 - named in a string
 
 __all__ = [
     "BUDGET",
@@ -62,7 +59,7 @@ class AllocationRule(StrEnum):
     FAIR = "fair"
 
 
-class RubberBandInstance(TimeAndMoney, Instance["RubberBandSolution", "RubberBandPlan"]):
+class RubberBandInstance(TimeAndMoney, Instance["RubberBandSolution"]):
     """One problem of RubberBand: a search on a cluster that may change its size between stages."""
 
     formulation: Literal["rubberband"] = "rubberband"

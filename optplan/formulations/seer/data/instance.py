@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
@@ -22,9 +22,6 @@ from optplan.formulations.seer.data.search_space import Hyperparameter
 from optplan.quantities import PositiveMinutes, SecondsOrZero, read_amount, require_range
 from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount, Takes, usual
 from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit
-
-if TYPE_CHECKING:
-    from optplan.formulations.seer.planning import SeerPlan  # noqa: F401 - named in a string
 
 #: The limits' names in relaxations and in the judge's consumption.
 BUDGET = "budget"
@@ -108,7 +105,7 @@ class Problem(StrEnum):
     INFORMED = "informed"
 
 
-class SeerInstance(Instance["SeerSolution", "SeerPlan"]):
+class SeerInstance(Instance["SeerSolution"]):
     """One search for hyperparameters: the best that a deadline and a budget can buy.
 
     Durations are numbers in the unit of their names, or texts such as ``30min``.

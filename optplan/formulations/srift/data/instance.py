@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,9 +35,6 @@ from optplan.schema import (
     usual,
 )
 from optplan.units import SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    from optplan.formulations.srift.planning import SriftPlan  # noqa: F401 - named in a string
 
 __all__ = [
     "BUDGET",
@@ -136,7 +133,7 @@ class Interruptions(FrozenModel):
     restart_billed: bool = True  #: Whether the fleet is held while it restarts: paid, and interrupted anew at times.
 
 
-class SriftInstance(TimeAndMoney, Instance[SriftSolution, "SriftPlan"]):
+class SriftInstance(TimeAndMoney, Instance[SriftSolution]):
     """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4)."""
 
     formulation: Literal["srift"] = "srift"
