@@ -113,7 +113,7 @@ def test_what_executors_need_besides(make_instance: MakeInstance) -> None:
     assert (vms.instance_type, vms.region, vms.spot, vms.gpu) == ("g4dn.xlarge", "us-east-1", True, "slow")
     assert plan.checkpoints is not None
     assert plan.checkpoints.checkpoint_every_s == 60
-    assert (plan.prices["small"].source, plan.prices["small"].date) == ("a list", "2020-09")
+    assert (plan.resources["small"].price_source, plan.resources["small"].price_date) == ("a list", "2020-09")
     assert SriftPlan.parse(plan.to_json_data()) == plan
 
 
@@ -123,7 +123,7 @@ def test_totals_can_be_recomputed(make_instance: MakeInstance, count: int, price
     """GPU-hours at the price of a GPU are the cost; the groups' parts add up to it."""
     instance = make_instance(types={"small": {"price_usd_per_hour": price}})
     plan = build_plan(instance, result_of(instance, fleet(("small", count, 64 // count))))
-    bill = sum(each.expected.gpu_hours * plan.prices[each.resource].usd_per_hour for each in plan.segments)
+    bill = sum(each.expected.gpu_hours * plan.prices[each.resource] for each in plan.segments)
     assert bill == pytest.approx(plan.total_usd) == pytest.approx(plan.expected["cost_usd"])
     assert plan.totals()["time_s"] == pytest.approx(plan.expected["time_s"])
     assert sum(vms.cost_usd for vms in plan.fleet) == pytest.approx(plan.total_usd)
