@@ -202,7 +202,6 @@ class FrozenDict(dict[str, Any]):
 
 
 _Value = TypeVar("_Value")
-
 _Given = TypeVar("_Given")
 
 if TYPE_CHECKING:
@@ -219,14 +218,14 @@ if TYPE_CHECKING:
 else:
 
     class Takes:
-        """What type checkers read is the first of two types to pydantic."""
+        """Gives pydantic the type of the field alone."""
 
         def __class_getitem__(cls, types: tuple[object, object]) -> object:
             return types[0]
 
 
 def usual(default: object) -> Any:  # noqa: ANN401 - a field of any type
-    """Return the default of a field that :class:`Takes` more than its type: a type checker would compare the two."""
+    """Return the default of a field of :class:`Takes`, which type checkers would hold against it."""
     return default
 
 

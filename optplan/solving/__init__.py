@@ -148,22 +148,14 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
 def _finish(
     formulation: Formulation, instance: Instance, result: Result[Any], time_limit_s: float | None, *, ranges: bool
 ) -> Result[Any]:
-    """Return the result with its range if wanted, and let it and its decisions know the instance."""
-    result = _add_range(formulation, instance, result, time_limit_s) if ranges else result
+    """Return the result with its range, if wanted, or why there is none; it and its decisions know the instance."""
+    if ranges and formulation.declares("find_range") and result.termination is not Termination.INTERRUPTED:
+        try:
+            found = formulation.find_range(instance, result, time_limit_s=time_limit_s)
+            result = result if found is None else result.replace(range=found)
+        except UnsupportedError as error:
+            result = result.replace(warnings=(*result.warnings, str(error)))
     return remember_result(result, instance)
-
-
-def _add_range(
-    formulation: Formulation, instance: Instance, result: Result[Solution], time_limit_s: float | None
-) -> Result[Solution]:
-    """Return the result with its range, or with the reason why there is none; nothing where a solve was interrupted."""
-    if not formulation.declares("find_range") or result.termination is Termination.INTERRUPTED:
-        return result
-    try:
-        found = formulation.find_range(instance, result, time_limit_s=time_limit_s)
-        return result if found is None else result.replace(range=found)
-    except UnsupportedError as error:
-        return result.replace(warnings=(*result.warnings, str(error)))
 
 
 @overload
