@@ -59,6 +59,9 @@ _MOST_FLOORS = 1000.0
 #: What a limit may be exceeded by, relative to itself: a floor is stated such that this is relative to the floor.
 _TOLERANCE = 1e-9
 
+#: ``true`` or nothing; ``false`` is what is the default: one instance has one hash.
+_Yes = Annotated[Literal[True] | None, BeforeValidator(lambda said: None if said is False else said)]
+
 
 class BoaInstance(Instance[BoaSolution]):
     """One problem of BOA: streams of jobs, and a time-average budget."""
@@ -81,11 +84,8 @@ class BoaInstance(Instance[BoaSolution]):
     policy: Takes[Policy, str] = usual(Policy.PURE)
     #: A limit on the GPUs in use at once, kept with a probability; None for none.
     most_gpus: Takes[PeakLimit | None, Fields] = usual(None)
-    #: ``false`` is what is the default: one instance has one hash.
     #: Whether jobs share no nodes: a job on k GPUs pays for ceil(k / gpus_per_node) nodes; None where it pays for k.
-    whole_nodes: Takes[Annotated[Literal[True] | None, BeforeValidator(lambda a: None if a is False else a)], bool] = (
-        usual(None)
-    )
+    whole_nodes: Takes[_Yes, bool] = usual(None)
 
     @model_validator(mode="after")
     def _check(self) -> BoaInstance:

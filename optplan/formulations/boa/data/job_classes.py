@@ -65,9 +65,8 @@ _MOST_DISPERSION = 1000.0
 class ArrivalPattern(FrozenModel):
     """How arrivals differ from a steady Poisson stream."""
 
-    hourly: Takes[
-        NumberRow, ArrayLike
-    ]  # (24,) rate in each hour of the day, divided by its mean; all classes count the same hours
+    #: (24,) Rate in each hour of the day, divided by its mean; all classes count the same hours.
+    hourly: Takes[NumberRow, ArrayLike]
     #: Variance over mean of arrivals in a short time: clumps of (dispersion + 1) / 2 jobs on average.
     dispersion: Annotated[float, Field(ge=1, le=_MOST_DISPERSION), NUMBER] = 1.0
 
