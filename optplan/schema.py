@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,13 @@ NUMBER = BeforeValidator(_refuse_text)
 #: A number of things, and one that may be none, as plans and conditions count them.
 Count = Annotated[int, Field(ge=1, le=LARGEST_EXACT), NUMBER]
 CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_EXACT), NUMBER]
+
+#: A number of GPUs or machines, which may be listed one by one: more are a mistake.
+SmallCount = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
+SmallCountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
+
+#: A number from zero on, as plans expect them.
+AtLeastZero = Annotated[float, Field(ge=0)]
 
 
 def _require_least(value: float) -> float:
@@ -195,6 +202,32 @@ class FrozenDict(dict[str, Any]):
 
 
 _Value = TypeVar("_Value")
+_Given = TypeVar("_Given")
+
+if TYPE_CHECKING:
+
+    class Takes(Generic[_Value, _Given]):
+        """The type of a field, and what a person may write besides; validation makes the field's type of it."""
+
+        def __get__(self, record: object, owner: type[object]) -> _Value:
+            raise NotImplementedError
+
+        def __set__(self, record: object, given: _Value | _Given) -> None:
+            raise NotImplementedError
+
+else:
+
+    class Takes:
+        """Gives pydantic the type of the field alone."""
+
+        def __class_getitem__(cls, types: tuple[object, object]) -> object:
+            return types[0]
+
+
+def usual(default: object) -> Any:  # noqa: ANN401 - a field of any type
+    """Return the default of a field of :class:`Takes`, which type checkers would hold against it."""
+    return default
+
 
 #: A mapping by name that cannot be changed; written as a JSON object.
 ByName = Annotated[dict[str, _Value], AfterValidator(FrozenDict)]
@@ -246,7 +279,7 @@ def _to_int_array(value: object) -> IntArray:
 
 
 def _require_finite(array: FloatArray) -> FloatArray:
-    _refuse_entries(array, ~np.isfinite(array), "finite numbers are needed")
+    refuse_entries(array, ~np.isfinite(array), "finite numbers are needed")
     return array
 
 
@@ -294,18 +327,18 @@ WholeNumbers = Annotated[
 def require_positive(array: FloatArray, *, strictly: bool = True) -> FloatArray:
     """Return the array; raise ValueError naming the first entry that is not positive (or, not strictly, negative)."""
     allowed = "numbers above zero" if strictly else "numbers not below zero"
-    return _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
+    return refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
 
 
 def require_amounts(array: FloatArray) -> FloatArray:
     """Return the array; raise ``ValueError`` naming the first entry not from ``LEAST_AMOUNT`` to ``LARGEST_AMOUNT``."""
     require_positive(array)
     outside = (array < LEAST_AMOUNT) | (array > LARGEST_AMOUNT)
-    return _refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
+    return refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
 
 
-def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> FloatArray:
-    """Return the array, or raise for its first wrong entry."""
+def refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> FloatArray:
+    """Return the array; raise ValueError naming the first of its wrong entries, if any, and what is allowed."""
     if not wrong.any():
         return array
     first = tuple(np.argwhere(wrong)[0])

@@ -310,7 +310,7 @@ def test_functions_are_solvers() -> None:
     with pytest.raises(optplan.errors.VerificationError, match=r"^budget: "):
         optplan.solve(instance.replace(budget="2gpu"), solver=guess)
     with pytest.raises(UsageError, match=r"^solver 'function:<lambda>' returned 3; an optplan.contracts.Answer"):
-        optplan.solve(instance, solver=lambda *_: 3)  # type: ignore[call-overload]
+        optplan.solve(instance, solver=lambda *_: 3)  # type: ignore[arg-type]
 
 
 def test_best_paths_of_the_graph_are_the_plans_of_least_time_and_least_use() -> None:

@@ -13,7 +13,16 @@ import pytest
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from optplan.errors import DataError
-from optplan.schema import ByName, FloatArray, FrozenModel, Numbers, WholeNumbers, require_positive
+from optplan.schema import (
+    ByName,
+    FloatArray,
+    FrozenModel,
+    Numbers,
+    Takes,
+    WholeNumbers,
+    require_positive,
+    usual,
+)
 
 
 class Curve(FrozenModel):
@@ -80,7 +89,7 @@ def test_records_and_their_parts_cannot_be_changed() -> None:
     """Fields, mappings and arrays all refuse."""
     case = Case.parse(GOOD)
     with pytest.raises(ValueError, match="frozen"):
-        case.number = 2  # type: ignore[misc]
+        case.number = 2
     with pytest.raises(TypeError, match="use replace"):
         case.parts["new"] = case.parts["bert"]
     with pytest.raises(ValueError, match="read-only"):
@@ -212,7 +221,7 @@ def test_a_sound_record_is_the_one_that_would_be_validated() -> None:
         assert one.to_json_data() == {"name": "a", "share": 0.5, "more": fields}
         assert one.content_hash() == checked.content_hash()
     with pytest.raises(ValidationError, match="frozen"):
-        sound.share = 1.0  # type: ignore[misc]
+        sound.share = 1.0
 
 
 def test_data_errors_survive_a_process_boundary() -> None:
@@ -263,3 +272,23 @@ def test_a_field_that_came_later_changes_no_hash_while_it_is_empty() -> None:
     After.__name__ = Before.__name__
     assert After(number=1).content_hash() == Before(number=1).content_hash()
     assert After(number=1, added="").content_hash() != Before(number=1).content_hash()
+
+
+def test_a_field_may_take_more_than_its_type() -> None:
+    """Type checkers let both be written, and read the field's own type; pydantic knows this one alone."""
+
+    class Hue(StrEnum):
+        RED = "red"
+        BLUE = "blue"
+
+    class Painted(FrozenModel):
+        sizes: Takes[Numbers, list[int]]
+        hue: Takes[Hue, str] = usual(Hue.RED)
+
+    painted = Painted(sizes=[1, 2], hue="blue")
+    assert painted.hue is Hue.BLUE
+    assert painted.sizes.dtype == np.float64
+    assert Painted(sizes=np.ones(1)).hue is Hue.RED
+    assert Painted.model_fields["hue"].annotation is Hue
+    with pytest.raises(DataError, match="hue: got 3; allowed: red, blue"):
+        Painted(sizes=[1], hue=3)  # type: ignore[arg-type]

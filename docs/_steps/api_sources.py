@@ -113,9 +113,9 @@ def _parameter(name: str, field: Attribute) -> Parameter:
 
 
 def _bare(annotation: str | Expr | None) -> str | Expr | None:
-    """Take ``Annotated`` away wherever it stands: its other arguments are for pydantic."""
+    """Take ``Annotated`` and ``Takes`` away wherever they stand: other arguments are for pydantic and type checkers."""
     if isinstance(annotation, ExprSubscript):
-        if str(annotation.left) == "Annotated":
+        if str(annotation.left) in ("Annotated", "Takes"):
             inner = annotation.slice
             return _bare(inner.elements[0] if isinstance(inner, ExprTuple) else inner)
         annotation.slice = _bare(annotation.slice) or ""
@@ -127,6 +127,8 @@ def _bare(annotation: str | Expr | None) -> str | Expr | None:
 
 
 def _default(value: str | Expr | None) -> str | Expr | None:
+    if isinstance(value, ExprCall) and str(value.function) == "usual":
+        return _default(value.arguments[0])
     if isinstance(value, ExprCall) and str(value.function) == "Field":
         arguments = {argument.name: argument.value for argument in value.arguments if isinstance(argument, ExprKeyword)}
         made = arguments.get("default_factory")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,13 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended, restore, say_check
 from optplan.cli.commands import command, refuse_but
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, TIME, argument, complete_instance, flag, option, parse_share
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result, Solution
+    from optplan.contracts import Explanation, Instance, Result, Solution
 
 
 #: What may be wrong, and what stands for what a log says of that.
@@ -157,9 +157,6 @@ def explain(
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
     from optplan.instances.files import read_result
-    from optplan.reporting.boa.breakdown import require_boa
-    from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
-    from optplan.reporting.boa.ranges import show_measurements
     from optplan.reporting.presenters import Beside
     from optplan.reporting.reports import build_report
     from optplan.solving import explain as explain_result
@@ -178,10 +175,19 @@ def explain(
     with Progress("explain") as progress:
         explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
     beside = Beside(verify_command=check, explanation=explanation)
-    shown = (say_rates(instance, explanation), "", list_explanations(explanation))
-    outputs.deliver(explanation, lambda: (*shown, *show_measurements(require_boa(instance), explanation.measurements)))
+    outputs.deliver(explanation, lambda: show_explanation(instance, explanation))
     outputs.save_text("--report", lambda _: build_report(instance, result, beside))
     return outputs.exit_code(0)
+
+
+def show_explanation(instance: Instance, explanation: Explanation) -> Iterator[Shown]:
+    """Show rates, the neighbours of each choice, and what is worth measuring."""
+    from optplan.reporting.boa.breakdown import require_boa
+    from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
+    from optplan.reporting.boa.ranges import show_measurements
+
+    yield from (say_rates(instance, explanation), "", list_explanations(explanation))
+    yield from show_measurements(require_boa(instance), explanation.measurements)
 
 
 def _refuse_instance(path: Path) -> None:

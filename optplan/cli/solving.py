@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend_and_say, amendments_but, problem_option, say_check
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown, note, print_answer, print_json, warn
-from optplan.cli.explanation import RESOLVE_LIMIT_S
+from optplan.cli.explanation import RESOLVE_LIMIT_S, show_explanation
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
 from optplan.cli.options import FILE, GAP, INSTANCE, TIME, known_name, list_problems, list_solver_choices, option
@@ -259,9 +259,6 @@ def _explain(
     instance: Instance, result: Result[Solution], time_limit_s: float | None, *, as_json: bool
 ) -> tuple[Explanation | None, int]:
     """Explain the result if it has a plan; a failure is reported, and does not cost the answer."""
-    from optplan.reporting.boa.breakdown import require_boa
-    from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
-    from optplan.reporting.boa.ranges import show_measurements
     from optplan.solving import explain
 
     if result.solution is None:
@@ -274,8 +271,7 @@ def _explain(
     except OptplanError as error:
         return None, report(error, as_json=as_json)
     if not as_json:
-        shown = show_measurements(require_boa(instance), explanation.measurements)
-        print_answer("", say_rates(instance, explanation), "", list_explanations(explanation), *shown)
+        print_answer("", *show_explanation(instance, explanation))
     return explanation, 0
 
 

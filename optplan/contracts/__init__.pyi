@@ -16,7 +16,7 @@ from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verificati
 from optplan.contracts.parts import Description
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.resources import Billing, Price, Resource
+from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import (
     Answer,
     BoundProof,
@@ -63,7 +63,6 @@ __all__ = [
     "ParetoPoint",
     "PathCosts",
     "Plan",
-    "Price",
     "Relaxation",
     "Resource",
     "Result",

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from optplan.contracts.faces import Shown
 from optplan.contracts.proofs import Relaxation
 from optplan.schema import ByName, FrozenModel
+
+if TYPE_CHECKING:
+    from typing import Generic
+
+    from typing_extensions import TypeVar
+
+    DecisionsT_co = TypeVar("DecisionsT_co", bound="Solution", default="Solution", covariant=True)
+
+    class _Decided(Generic[DecisionsT_co]): ...
+
+else:
+    DecisionsT_co = object
+
+    class _Decided:
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
+
 
 #: The entry of an instance's ``source`` that says what was changed in it.
 CHANGES = "changes"
@@ -23,8 +40,10 @@ class Sense(StrEnum):
     MAXIMISE = "maximise"
 
 
-class Instance(FrozenModel):
+class Instance(_Decided[DecisionsT_co], FrozenModel):
     """The data of one problem; a formulation's adds the literals ``formulation`` and ``version``, and what it needs."""
+
+    # Type checkers learn from ``Instance[BoaSolution]`` of which class its solutions are.
 
     name: Annotated[str, Field(min_length=1)] = "unnamed"
     description: str = ""

@@ -10,8 +10,9 @@ from typing import ClassVar, ParamSpec, TypeVar
 import numpy as np
 from pydantic import Field
 
-from optplan.contracts.answer import Status
 from optplan.contracts.faces import Shown
+from optplan.contracts.proofs import concerns_status
+from optplan.contracts.result import Status
 from optplan.errors import VerificationError
 from optplan.schema import ByName, FloatArray, FrozenModel, IntArray
 
@@ -84,11 +85,6 @@ class Check(FrozenModel):
             holds=used <= amount * (1 + JUDGE_TOLERANCE),
             message=message,
         )
-
-
-def concerns_status(claim: str) -> bool:
-    """Whether what is taken on trust is the bound, or that there is no plan, and no price or remedy beside it."""
-    return claim.startswith(("bound: ", "infeasibility: it "))
 
 
 class Verification(Shown, FrozenModel):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from optplan.contracts.instance import Instance
 from optplan.contracts.result import Answer, Result, SolveRequest
@@ -16,7 +16,6 @@ from optplan.progress import Listener, Stopwatch
 if TYPE_CHECKING:
     from optplan.contracts.explanation import Explanation
     from optplan.contracts.frontier import Frontier
-    from optplan.contracts.plan import Plan
     from optplan.contracts.ranges import AnswerRange
 
 PartT = TypeVar("PartT")
@@ -41,15 +40,9 @@ class Part(Generic[PartT]):
     def __set_name__(self, owner: type[object], name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, declared: None, owner: type[object]) -> str: ...
-
-    @overload
-    def __get__(self, declared: object, owner: type[object]) -> PartT: ...
-
-    def __get__(self, declared: object | None, owner: type[object]) -> PartT | str:
+    def __get__(self, declared: object | None, owner: type[object]) -> PartT:
         if declared is None:
-            return ""  # of the class: the field's default
+            return cast(PartT, "")  # of the class: the field's default
         fields = vars(declared)
         if not fields[self._name]:
             raise UnsupportedError(f"formulation {fields['name']!r} has no {self._words or self._name}")
@@ -88,13 +81,6 @@ class FindRange(Protocol):
 
     def __call__(self, instance: Any, result: Result[Any], /, *, time_limit_s: float | None) -> AnswerRange | None:  # noqa: ANN401
         """Solve for other truths; None where there is one only. UnsupportedError where that cannot be told."""
-
-
-class BuildPlan(Protocol):
-    """From a solution to a plan."""
-
-    def __call__(self, instance: Any, result: Result[Any], /, *, explanation: Explanation | None) -> Plan:  # noqa: ANN401
-        """Turn a result with a solution into actions of an executor; an explanation becomes the plan's reasons."""
 
 
 class BuildFrontier(Protocol):

@@ -16,12 +16,10 @@ from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import Arrived, Entry, EpochsDone, Exit, waits_for
 from optplan.contracts.faces import Shown
-from optplan.contracts.resources import Price, Resource
+from optplan.contracts.resources import Resource
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import DataError, nearest_name_hint
-from optplan.schema import ByName, Count, FrozenModel
-
-_Amount = Annotated[float, Field(ge=0)]
+from optplan.schema import AtLeastZero, ByName, Count, FrozenModel
 
 #: Trials of a plan, nodes of a segment and GPUs of a trial or job up to which plans are followed, each with its record.
 MOST_FOLLOWED = 100_000
@@ -50,23 +48,23 @@ class Unit(FrozenModel):
 class Expected(FrozenModel):
     """What a segment is expected to take; means, as the instance has them."""
 
-    start_s: _Amount = 0.0  #: When it begins, since the plan's origin of time.
-    seconds: _Amount  #: How long it lasts, pause included.
+    start_s: AtLeastZero = 0.0  #: When it begins, since the plan's origin of time.
+    seconds: AtLeastZero  #: How long it lasts, pause included.
     #: pause_s, launch_s: Seconds at its beginning without progress, while nodes are launched and members are moved; and
     #: those of them until the last new node is ready.
-    pause_s: _Amount = 0.0
-    launch_s: _Amount = 0.0
+    pause_s: AtLeastZero = 0.0
+    launch_s: AtLeastZero = 0.0
     #: member_s, member_sd_s: Seconds for which one of its members is busy, and their standard deviation, 0 where nobody
     #: knows it; where it ends by the clock, as long as it trains.
-    member_s: _Amount = 0.0
-    member_sd_s: _Amount = 0.0
-    iteration_s: _Amount | None = None  #: Mean seconds of an iteration of one member; None where it is not known.
+    member_s: AtLeastZero = 0.0
+    member_sd_s: AtLeastZero = 0.0
+    iteration_s: AtLeastZero | None = None  #: Mean seconds of an iteration of one member; None where it is not known.
     #: gpu_hours, busy_gpu_hours: Held by the segment (its nodes' GPUs where nodes are paid), and those of them that
     #: belong to busy members.
-    gpu_hours: _Amount
-    busy_gpu_hours: _Amount
+    gpu_hours: AtLeastZero
+    busy_gpu_hours: AtLeastZero
     #: What it adds to the bill, its share of minimum charges included; None where prices are not known.
-    cost_usd: _Amount | None = None
+    cost_usd: AtLeastZero | None = None
 
 
 class Segment(FrozenModel):
@@ -222,17 +220,10 @@ class Plan(Shown, FrozenModel):
         return self
 
     @property
-    def prices(self) -> dict[str, Price]:
-        """By resource, the price of one of its GPUs; those without one are left out."""
-        return {
-            name: Price(
-                usd_per_hour=resource.price_usd_per_hour / resource.gpus_per_node,
-                source=resource.price_source,
-                date=resource.price_date,
-            )
-            for name, resource in self.resources.items()
-            if resource.price_usd_per_hour is not None
-        }
+    def prices(self) -> dict[str, float]:
+        """By resource, US dollars an hour of one of its GPUs; those without a price are left out."""
+        priced = {name: each for name, each in self.resources.items() if each.price_usd_per_hour is not None}
+        return {name: (each.price_usd_per_hour or 0.0) / each.gpus_per_node for name, each in priced.items()}
 
     def segment(self, name: str) -> Segment:
         """Return the segment of that id; a DataError where there is none."""

@@ -39,6 +39,11 @@ class BoundProof(StrEnum):
 CERTIFIED = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})
 
 
+def concerns_status(claim: str) -> bool:
+    """Whether what is taken on trust is the bound, or that there is no plan, and no price or remedy beside it."""
+    return claim.startswith(("bound: ", "infeasibility: it "))
+
+
 class LagrangianCertificate(FrozenModel):
     """Proof by weak duality: for these multipliers no plan within the limits can be better than ``bound``."""
 

@@ -19,13 +19,13 @@ from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
-    from optplan.contracts.answer import SolveRequest
     from optplan.contracts.explanation import Sensitivity, SensitivityRequest
     from optplan.contracts.frontier import ParetoFrontier
     from optplan.contracts.judgement import Evaluation, PathCosts
     from optplan.contracts.plan import Plan
     from optplan.contracts.proofs import TreeCertificate
     from optplan.contracts.ranges import AnswerRange
+    from optplan.contracts.result import SolveRequest
     from optplan.contracts.standing import Continuation, Solver, Standing
     from optplan.progress import Stopwatch
     from optplan.schema import FloatArray
@@ -106,7 +106,7 @@ class Formulation:
     #: The independent judge: objective, consumption and every constraint, from instance and decisions alone.
     evaluate: Part[Callable[[Any, Any], Evaluation]] = Part()
     describe: Part[Callable[[Any], parts.Description]] = Part()  #: What solvers are matched against.
-    build_plan: Part[parts.BuildPlan] = Part()  #: From a result to a plan.
+    build_plan: Part[Callable[[Any, Result[Any]], Any]] = Part()  #: From a result with a solution to a plan.
     #: From a run that has not gone as planned to a plan for the rest, by an instance that says what was measured;
     #: UnsupportedError when the rest is none.
     continue_plan: Part[Callable[[Any, Any, Standing, Solver], Continuation]] = Part(

@@ -7,17 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from optplan.schema import Count, FrozenModel
-
-_Amount = Annotated[float, Field(ge=0)]
-
-
-class Price(FrozenModel):
-    """The price of one GPU in US dollars, and where it comes from."""
-
-    usd_per_hour: Annotated[float, Field(gt=0)]
-    source: str = ""
-    date: str = ""
+from optplan.schema import AtLeastZero, Count, FrozenModel
 
 
 class Billing(StrEnum):
@@ -42,15 +32,15 @@ class Resource(FrozenModel):
     price_source: str = ""
     price_date: str = ""
     billing: Billing = Billing.NODES  #: What is paid.
-    minimum_charge_s: _Amount = 0.0  #: Seconds that a node is paid for at least.
-    start_usd: _Amount = 0.0  #: Paid once for every new node, such as for the data that it loads.
+    minimum_charge_s: AtLeastZero = 0.0  #: Seconds that a node is paid for at least.
+    start_usd: AtLeastZero = 0.0  #: Paid once for every new node, such as for the data that it loads.
     #: request_s, launch_s: Expected seconds from the request to the beginning of the launch, which nobody pays, and
     #: from there until the node can train.
-    request_s: _Amount = 0.0
+    request_s: AtLeastZero = 0.0
     #: request_sd_s, launch_sd_s: Their standard deviations.
-    request_sd_s: _Amount = 0.0
-    launch_s: _Amount = 0.0
-    launch_sd_s: _Amount = 0.0
+    request_sd_s: AtLeastZero = 0.0
+    launch_s: AtLeastZero = 0.0
+    launch_sd_s: AtLeastZero = 0.0
     launch_billed: bool = True  #: Whether the launch is paid.
     spot: bool = False  #: Whether the provider may take the node back.
 

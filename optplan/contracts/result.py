@@ -1,16 +1,16 @@
-"""What a solve returns: status and termination, objective and bound, and the proof that connects them."""
+"""What a solver is asked and hands back; what a solve returns: objective, bound, and the proof that connects them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from enum import StrEnum
 from numbers import Real
-from typing import Annotated, Any, Generic, Literal, cast
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from optplan.contracts.answer import Answer, SolutionT_co, SolveRequest, Status, Termination
 from optplan.contracts.faces import Shown, remember
-from optplan.contracts.instance import Instance, Sense
-from optplan.contracts.judgement import concerns_status
+from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.proofs import (
     CERTIFIED,
     MOST_CERTIFICATES,
@@ -23,9 +23,11 @@ from optplan.contracts.proofs import (
     Relaxation,
     ShadowPrice,
     TreeCertificate,
+    concerns_status,
 )
 from optplan.contracts.ranges import AnswerRange
 from optplan.errors import UsageError, show_value
+from optplan.progress import Stopwatch
 from optplan.schema import ByName, FrozenModel
 
 __all__ = [
@@ -64,6 +66,36 @@ __all__ = [
 MEETING = 1e-9
 #: A bound within this of the objective makes a plan optimal, whatever gap was asked for; a coarser one does not.
 OPTIMAL_GAP = 1e-6
+
+
+SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)
+
+
+class Status(StrEnum):
+    """What is known about the problem after the solve."""
+
+    #: A solution, and a bound that meets it: of a result within 1e-6, of a solver's answer within the gap asked for.
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"  #: A solution; the bound, if any, leaves a larger gap.
+    INFEASIBLE = "infeasible"  #: Proven: no solution exists. The result says why and what would help.
+    UNKNOWN = "unknown"  #: No solution was found and none was excluded.
+
+
+class Termination(StrEnum):
+    """Why the solver stopped."""
+
+    COMPLETED = "completed"  #: The algorithm ran to its end.
+    TIME_LIMIT = "time-limit"
+    WORK_LIMIT = "work-limit"  #: A stated limit on memory, labels or samples was met.
+    #: Somebody asked for an end: a signal, or :meth:`optplan.progress.Stopwatch.interrupt`.
+    INTERRUPTED = "interrupted"
+
+    @classmethod
+    def after(cls, stopped_by: str | None) -> Termination:
+        """Return how a search ended, by the name of the limit on its effort that it met; None where it met none."""
+        if stopped_by is None:
+            return cls.COMPLETED
+        return cls.TIME_LIMIT if stopped_by == "time" else cls.WORK_LIMIT
 
 
 class SolveEvent(FrozenModel):
@@ -174,6 +206,39 @@ class Result(Shown, FrozenModel, Generic[SolutionT_co]):
         if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, most, self.sense):
             raise ValueError(f"status optimal needs a gap of at most {most:g}, got {self.gap}")
         return self
+
+
+@dataclass(frozen=True)
+class SolveRequest:
+    """What a solver is asked besides the instance."""
+
+    gap: float = 1e-6  #: Relative; the solver may stop there.
+    seed: int = 0
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    limit: str = ""  #: Of a frontier: the limit that varies; empty for the formulation's choice.
+    #: Whether certificates that take space or time are wanted; without them a bound rests on the search.
+    certify: bool = True
+    #: The result of an instance that differs little; it may save time, and changes no objective by more than the gap.
+    near: Result[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Answer(Generic[SolutionT_co]):
+    """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`."""
+
+    status: Status
+    termination: Termination
+    solution: SolutionT_co | None = None
+    objective: float | None = None  #: Of the solution: both or neither.
+    bound: float | None = None
+    bound_proof: BoundProof = BoundProof.NONE
+    certificates: tuple[Certificate, ...] = ()
+    infeasibility: Infeasibility | None = None  #: Exactly when the status is infeasible.
+    shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)  #: Passes, labels, nodes.
+    engine: str = "optplan"  #: The general one behind the solver, if any.
+    engine_version: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def _blank(generic: type[Result[Any]], arguments: tuple[Any, ...]) -> Result[Any]:

@@ -210,7 +210,7 @@ class Presenter(Generic[InstanceT]):
         """Draw a plan over time, or, where it has no picture of its own, who holds what in which order."""
         if self.picture is not None:
             return self.picture(self.require(instance), result)
-        return draw_segments(formulation_of(instance).build_plan(instance, result, explanation=None))
+        return draw_segments(formulation_of(instance).build_plan(instance, result))
 
     def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
         """Put the report of a result together, with a control where there are enough other amounts to try."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination
 from optplan.contracts.faces import remember
@@ -31,18 +31,18 @@ from optplan.verification import verify
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Plan, Sensitivity
-    from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+    from optplan.contracts.instance import DecisionsT_co
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.planning import BoaPlan
-    from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance
     from optplan.formulations.rubberband.planning import RubberBandPlan
-    from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+    from optplan.formulations.seer.data.instance import SeerInstance
     from optplan.formulations.seer.planning import SeerPlan
-    from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.formulations.srift.planning import SriftPlan
 
 __all__ = [
     "Model",
-    "SolveSettings",
     "analyse_sensitivity",
     "build_plan",
     "choose_solver",
@@ -56,42 +56,8 @@ __all__ = [
 ]
 
 
-class SolveSettings(TypedDict, total=False):
-    """The arguments of :func:`solve` besides the instance."""
-
-    solver: str | Solve
-    gap: float
-    time_limit_s: float | None
-    seed: int
-    on_event: Listener | None
-    check: bool
-    certify: bool
-    ranges: bool
-    near: Result[Any] | None
-
-
-@overload
-def solve(instance: BoaInstance, **settings: Unpack[SolveSettings]) -> Result[BoaSolution]: ...
-
-
-@overload
-def solve(instance: RubberBandInstance, **settings: Unpack[SolveSettings]) -> Result[RubberBandSolution]: ...
-
-
-@overload
-def solve(instance: SeerInstance, **settings: Unpack[SolveSettings]) -> Result[SeerSolution]: ...
-
-
-@overload
-def solve(instance: SriftInstance, **settings: Unpack[SolveSettings]) -> Result[SriftSolution]: ...
-
-
-@overload
-def solve(instance: Instance, **settings: Unpack[SolveSettings]) -> Result[Solution]: ...
-
-
 def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wanted besides
-    instance: Instance,
+    instance: Instance[DecisionsT_co],
     *,
     solver: str | Solve = AUTO,
     gap: float = 1e-6,
@@ -102,7 +68,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     certify: bool = True,
     ranges: bool = True,
     near: Result[Any] | None = None,
-) -> Result[Solution]:
+) -> Result[DecisionsT_co]:
     """Solve an instance and have the result verified.
 
     Parameters
@@ -180,24 +146,16 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
 
 
 def _finish(
-    formulation: Formulation, instance: Instance, result: Result[Solution], time_limit_s: float | None, *, ranges: bool
-) -> Result[Solution]:
-    """Return the result with its range if wanted, and let it and its decisions know the instance."""
-    result = _add_range(formulation, instance, result, time_limit_s) if ranges else result
+    formulation: Formulation, instance: Instance, result: Result[Any], time_limit_s: float | None, *, ranges: bool
+) -> Result[Any]:
+    """Return the result with its range, if wanted, or why there is none; it and its decisions know the instance."""
+    if ranges and formulation.declares("find_range") and result.termination is not Termination.INTERRUPTED:
+        try:
+            found = formulation.find_range(instance, result, time_limit_s=time_limit_s)
+            result = result if found is None else result.replace(range=found)
+        except UnsupportedError as error:
+            result = result.replace(warnings=(*result.warnings, str(error)))
     return remember_result(result, instance)
-
-
-def _add_range(
-    formulation: Formulation, instance: Instance, result: Result[Solution], time_limit_s: float | None
-) -> Result[Solution]:
-    """Return the result with its range, or with the reason why there is none; nothing where a solve was interrupted."""
-    if not formulation.declares("find_range") or result.termination is Termination.INTERRUPTED:
-        return result
-    try:
-        found = formulation.find_range(instance, result, time_limit_s=time_limit_s)
-        return result if found is None else result.replace(range=found)
-    except UnsupportedError as error:
-        return result.replace(warnings=(*result.warnings, str(error)))
 
 
 @overload
@@ -251,10 +209,13 @@ def build_plan(instance: Instance, result: Result[Solution], *, explanation: Exp
     ):
         raise UsageError("the explanation is not of this result; make it with explain(instance, result)")
     formulation = formulation_of(instance)
-    plan = formulation.build_plan(instance, result, explanation=explanation)
-    if not (formulation.declares("continue_plan") or formulation.keeps_instance):
-        return remember(plan, instance, result)
-    return remember(plan.replace(plan_id="", instance=instance.to_json_data()), instance, result)
+    if explanation is not None:
+        _ = formulation.explain  # refused where the formulation has none
+    plan: Plan = formulation.build_plan(instance, result)
+    more: dict[str, Any] = {} if explanation is None else {"reasons": explanation.choices}
+    if formulation.declares("continue_plan") or formulation.keeps_instance:
+        more["instance"] = instance.to_json_data()
+    return remember(plan.replace(plan_id="", **more) if more else plan, instance, result)
 
 
 def explain(

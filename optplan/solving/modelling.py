@@ -126,12 +126,8 @@ class Model:
         answer = session.answer()
         seconds, name = time.perf_counter() - start, f"model:{chosen}"
         made = assemble_result(session.formulation, self.instance, name, request, answer, seconds, trajectory)
-        made = made.replace(own_constraints=session.changes.added)
         with interruptible():
-            verification = verify(self.instance, made)
-        verification.require()
-        made = made.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
-        return remember_result(made, self.instance)
+            return _judge(self.instance, made.replace(own_constraints=session.changes.added))
 
 
 class _Session:
@@ -330,7 +326,11 @@ def result_of(instance: Instance, solution: Solution | Mapping[str, Any]) -> Res
             raise UsageError(f"the decisions do not hold: {where}: {check.message} ({check.left:g}, {check.right:g})")
     answer = Answer(Status.FEASIBLE, Termination.COMPLETED, solution=decisions)
     trajectory, request = Trajectory(None), SolveRequest()
-    made = assemble_result(formulation, instance, "decisions:given", request, answer, 0.0, trajectory)
+    return _judge(instance, assemble_result(formulation, instance, "decisions:given", request, answer, 0.0, trajectory))
+
+
+def _judge(instance: Instance, made: Result[Solution]) -> Result[Solution]:
+    """Return a result that was verified, and knows its instance."""
     verification = verify(instance, made)
     verification.require()
     made = made.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)

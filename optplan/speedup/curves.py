@@ -22,7 +22,18 @@ from numpy.typing import ArrayLike
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from optplan.errors import DataError
-from optplan.schema import NUMBER, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
+from optplan.schema import (
+    NUMBER,
+    FloatArray,
+    FrozenModel,
+    IntArray,
+    Numbers,
+    Takes,
+    WholeNumbers,
+    refuse_entries,
+    require_amounts,
+    usual,
+)
 
 #: Widths that an error message lists before it shortens the list.
 _LISTED_WIDTHS = 16
@@ -120,27 +131,15 @@ class TableSpeedup(SpeedupCurve):
     """A speedup measured (or computed) at some widths and known at these only."""
 
     form: Literal["table"] = "table"
-    gpus: WholeNumbers  #: The widths, strictly increasing, shape (widths,).
+    gpus: Takes[WholeNumbers, ArrayLike]  #: The widths, strictly increasing, shape (widths,).
     #: Shape (widths,) for the same curve in each epoch, or (epochs, widths); from 1e-20 to 1e20, else as measured.
-    speedup: Numbers
+    speedup: Takes[Numbers, ArrayLike]
     #: Where the numbers come from: ``measured``, ``fitted``, ``card`` or ``assumed``, a word for each width or one for
     #: all; None where that is not said.
-    provenance: tuple[str, ...] | None = None
+    provenance: Takes[tuple[str, ...] | None, Sequence[str] | str] = usual(None)
     #: How wrong they may be, from 0 to 1000: the true speedup lies between s / (1 + error) and s (1 + error) in 9 of 10
     #: cases. One number for all widths but the reference width, or one for each; None where that is not said.
-    error: Numbers | None = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            gpus: ArrayLike,
-            speedup: ArrayLike,
-            form: Literal["table"] = ...,
-            provenance: Sequence[str] | str | None = ...,
-            error: ArrayLike | None = ...,
-        ) -> None: ...
+    error: Takes[Numbers | None, ArrayLike] = usual(None)
 
     @field_validator("gpus")
     @classmethod
@@ -249,11 +248,8 @@ class TableSpeedup(SpeedupCurve):
 
 def _require_range(numbers: FloatArray, largest: float) -> FloatArray:
     """Refuse what is not from zero to the largest number."""
-    wrong = np.argwhere(~((numbers >= 0) & (numbers <= largest)))
-    if len(wrong):  # the size is zero for a scalar
-        where = "".join(f"entry [{i}]: " for i in wrong[0])
-        raise ValueError(f"{where}got {float(numbers[tuple(wrong[0])])!r}; numbers from 0 to {largest:g} are allowed")
-    return numbers
+    wrong = ~((numbers >= 0) & (numbers <= largest))
+    return refuse_entries(numbers, wrong, f"numbers from 0 to {largest:g} are allowed")
 
 
 def _check_shares(shares: FloatArray) -> FloatArray:
@@ -298,20 +294,10 @@ class AmdahlSpeedup(Law):
 
     form: Literal["amdahl"] = "amdahl"
     #: The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
-    serial_fraction: _Shares
-    evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
+    serial_fraction: Takes[_Shares, ArrayLike]
+    #: Where it comes from; None where that is not said.
+    evidence: Takes[Evidence | None, str] = usual(None)
     error: DoublingError | None = None  #: For each doubling of the width from the reference width; None: not said.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            serial_fraction: ArrayLike,
-            evidence: Evidence | str | None = ...,
-            error: float | None = ...,
-            form: Literal["amdahl"] = ...,
-        ) -> None: ...
 
     @property
     def num_epochs(self) -> int | None:
@@ -329,20 +315,11 @@ class PowerSpeedup(Law):
     """A power law: s(k) = k ** a."""
 
     form: Literal["power"] = "power"
-    exponent: _Shares  #: The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
-    evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
+    #: The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
+    exponent: Takes[_Shares, ArrayLike]
+    #: Where it comes from; None where that is not said.
+    evidence: Takes[Evidence | None, str] = usual(None)
     error: DoublingError | None = None  #: For each doubling of the width from the reference width; None: not said.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            exponent: ArrayLike,
-            evidence: Evidence | str | None = ...,
-            error: float | None = ...,
-            form: Literal["power"] = ...,
-        ) -> None: ...
 
     @property
     def num_epochs(self) -> int | None:

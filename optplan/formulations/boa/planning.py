@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from optplan.contracts.conditions import Arrived, EpochsDone
-from optplan.contracts.explanation import ExplainedChoice, Explanation
+from optplan.contracts.explanation import ExplainedChoice
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind, follow, span
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
@@ -154,9 +154,7 @@ def choose_way(shares: Sequence[float], dealt: Sequence[int]) -> int:
     return behind.index(max(behind))
 
 
-def build_plan(
-    instance: BoaInstance, result: Result[BoaSolution], *, explanation: Explanation | None = None
-) -> BoaPlan:
+def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
     """Turn widths into segments; ``expected`` is what the plan itself amounts to.
 
     Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so that
@@ -191,7 +189,6 @@ def build_plan(
         semantics=SEMANTICS,
         expected=judged.measures,
         demand=forecast_demand(run_instance, run_solution),
-        reasons=() if explanation is None else explanation.choices,
     )
 
 

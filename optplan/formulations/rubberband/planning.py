@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
-from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, StagesExperiment
 from optplan.formulations.rubberband.data.instance import (
     RubberBandInstance,
@@ -25,10 +22,8 @@ from optplan.formulations.rubberband.judge.evaluation import cost_of, evaluate, 
 from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
 from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import trial_time
-from optplan.schema import Count, CountOrZero
+from optplan.schema import AtLeastZero, Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR
-
-_Amount = Annotated[float, Field(ge=0)]
 
 
 class SearchStage(Segment):
@@ -50,9 +45,9 @@ class SearchStage(Segment):
     #: training_usd, growth_usd, minimum_charge_usd: Expected cost of training, of getting machines (their data
     #: included), and of what those given back at its end have not used up of their minimum charge; they add up to the
     #: stage's cost.
-    training_usd: _Amount
-    growth_usd: _Amount
-    minimum_charge_usd: _Amount
+    training_usd: AtLeastZero
+    growth_usd: AtLeastZero
+    minimum_charge_usd: AtLeastZero
 
 
 class RubberBandPlan(Plan):
@@ -82,13 +77,9 @@ class RubberBandPlan(Plan):
         return sum(each.training_usd + each.growth_usd for each in upto)
 
 
-def build_plan(
-    instance: RubberBandInstance, result: Result[RubberBandSolution], *, explanation: Explanation | None = None
-) -> RubberBandPlan:
-    """Turn allocations into timed stages, as :class:`~optplan.contracts.parts.BuildPlan`; there are no explanations."""
+def build_plan(instance: RubberBandInstance, result: Result[RubberBandSolution]) -> RubberBandPlan:
+    """Turn allocations into timed stages."""
     solution = require_solution(result)
-    if explanation is not None:
-        raise UsageError("explanation: plans of searches have none; leave it out")
     judged, limits = evaluate(instance, solution), instance.limits if instance.has_limit else {}
     cohorts, stages = [], []
     for bracket in range(len(instance.brackets)):

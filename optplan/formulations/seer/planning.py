@@ -9,7 +9,6 @@ from typing import Literal
 from pydantic import Field
 
 from optplan.contracts.conditions import Elapsed, Entry, Promoted, Selection, Started
-from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
@@ -47,12 +46,7 @@ class SeerPlan(Plan):
         return {**super().totals(), "spent_gpu_min": 60.0 * sum(each.expected.gpu_hours for each in self.segments)}
 
 
-def build_plan(
-    instance: SeerInstance,
-    result: Result[SeerSolution],
-    *,
-    explanation: Explanation | None = None,  # noqa: ARG001 - SEER has no explanations; the contract names the parameter
-) -> SeerPlan:
+def build_plan(instance: SeerInstance, result: Result[SeerSolution]) -> SeerPlan:
     """Turn numbers of trials into skewed stages; trials that hold fractions of GPUs are refused."""
     solution = require_solution(result)
     fraction = next((b.gpus for b in solution.brackets if b.gpus != round(b.gpus)), None)

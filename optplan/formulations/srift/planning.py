@@ -7,17 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from optplan.contracts.conditions import IterationsDone, Started
-from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.schema import Count, CountOrZero, PositiveAmount
+from optplan.schema import AtLeastZero, Count, CountOrZero, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
-
-_Amount = Annotated[float, Field(ge=0)]
 
 
 class PlannedVms(Unit):
@@ -46,7 +43,7 @@ class PlannedVms(Unit):
     #: What a rank multiplies its mean loss by before the gradients are averaged over ranks, so that every sample counts
     #: the same: 1 where all ranks have equal batches.
     loss_weight: Annotated[float, Field(gt=0)]
-    cost_usd: _Amount  #: Their part of the cost.
+    cost_usd: AtLeastZero  #: Their part of the cost.
 
 
 class SriftPlan(Plan):
@@ -62,8 +59,8 @@ class SriftPlan(Plan):
     #: iteration_s, training_s, launch_s: Predicted means: of an iteration, of all of them, and until VMs that do not
     #: run yet can train.
     iteration_s: PositiveAmount
-    training_s: _Amount
-    launch_s: _Amount
+    training_s: AtLeastZero
+    launch_s: AtLeastZero
     launch_billed: bool  #: Whether the fleet is paid meanwhile.
     #: How often to write one, and what it takes; None where no VM is ever lost.
     checkpoints: Interruptions | None = None
@@ -96,13 +93,9 @@ class SriftPlan(Plan):
         return self
 
 
-def build_plan(
-    instance: SriftInstance, result: Result[SriftSolution], *, explanation: Explanation | None = None
-) -> SriftPlan:
-    """Turn a fleet into VMs to start and to keep, with their ranks and batches; there are no explanations."""
+def build_plan(instance: SriftInstance, result: Result[SriftSolution]) -> SriftPlan:
+    """Turn a fleet into VMs to start and to keep, with their ranks and batches."""
     solution = require_solution(result)
-    if explanation is not None:
-        raise UsageError("explanation: plans of fleets have none; leave it out")
     judged = evaluate(instance, solution)
     measures = judged.measures
     fleet = _number_ranks(instance, solution.groups, measures["cost_usd"])

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import Objective, TimeAndMoney
 from optplan.errors import DataError, nearest_name_hint
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
-from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount
-from optplan.units import Amount
-
-#: More VMs are a mistake.
-LARGEST_COUNT = 1_000_000
-_Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
-_CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
+from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount, SmallCount, SmallCountOrZero, Takes, usual
 
 #: What is chosen besides the number of VMs: the type and the configuration.
 Setup = tuple[str, str]
@@ -32,9 +26,9 @@ class OfferedVm(FrozenModel):
     """VMs of one kind on offer, at one price."""
 
     price_usd_per_hour: PositiveAmount  # of a whole VM
-    gpus: _Count = 1  # of a VM
+    gpus: SmallCount = 1  # of a VM
     gpu: str = ""  # what they are called
-    available: _CountOrZero | None = None  # None: as many as were measured
+    available: SmallCountOrZero | None = None  # None: as many as were measured
     spot: bool = False  # may be taken back; answers count on its not being taken
     instance_type: str = ""
     region: str = ""
@@ -46,50 +40,29 @@ class Measurement(FrozenModel):
     """What was measured, or predicted by another planner, on some VMs."""
 
     type: str  # name of the type of VM
-    vms: _Count
+    vms: SmallCount
     configuration: str = ""  # How the training was spread over them; empty where there is one way only.
     samples_per_s: PositiveAmount  # of all of them together
 
 
-class ThroughputsInstance(TimeAndMoney, Instance):
+class ThroughputsInstance(TimeAndMoney, Instance["ThroughputsSolution"]):
     """Choose type, number and configuration of the VMs that train one job, among those that were measured."""
 
     formulation: Literal["throughputs"] = "throughputs"
     version: Literal[1] = 1
     samples: PositiveAmount  # to train
-    types: ByName[OfferedVm]  # VMs on offer, by name
-    measurements: tuple[Measurement, ...]  # by type, number of VMs and configuration, each of them once
+    types: Takes[ByName[OfferedVm], Mapping[str, OfferedVm | Fields]]  # VMs on offer, by name
+    #: by type, number of VMs and configuration, each of them once
+    measurements: Takes[tuple[Measurement, ...], Sequence[Measurement | Fields]]
     #: Whether numbers of VMs between measured ones may be chosen, at linearly interpolated speeds; never beyond.
     interpolate: bool = False
-    objective: Objective = Objective.COST  # which one is made least
-    deadline_s: PositiveSeconds | None = None  # None: no limit
-    budget: MoneyBudget | None = None  # None: no limit
-    launch_s: SecondsOrZero = 0.0  # from the request until the VMs train
+    objective: Takes[Objective, str] = usual(Objective.COST)  # which one is made least
+    deadline_s: Takes[PositiveSeconds | None, str] = usual(None)  # None: no limit
+    budget: Takes[MoneyBudget | None, str] = usual(None)  # None: no limit
+    launch_s: Takes[SecondsOrZero, str] = usual(0.0)  # from the request until the VMs train
     launch_billed: bool = False  # whether they are paid meanwhile
     #: samples of an iteration of all VMs, which plans count; None: they count samples
-    global_batch: _Count | None = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            samples: float,
-            types: Mapping[str, OfferedVm | Fields],
-            measurements: Sequence[Measurement | Fields],
-            formulation: Literal["throughputs"] = ...,
-            version: Literal[1] = ...,
-            interpolate: bool = ...,
-            objective: Objective | str = ...,
-            deadline_s: float | str | None = ...,
-            budget: Amount | str | None = ...,
-            launch_s: float | str = ...,
-            launch_billed: bool = ...,
-            global_batch: int | None = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
+    global_batch: SmallCount | None = None
 
     @model_validator(mode="after")
     def _check(self) -> ThroughputsInstance:
@@ -134,5 +107,5 @@ class ThroughputsSolution(Solution):
     """What is decided."""
 
     type: str
-    vms: _Count
+    vms: SmallCount
     configuration: str = ""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.answer import Answer, SolveRequest, Status, Termination
 from optplan.contracts.parts import Description
 from optplan.contracts.proofs import BoundProof, Hopeless, Infeasibility, Relaxation, TreeCertificate
+from optplan.contracts.result import Answer, SolveRequest, Status, Termination
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.formulations.throughputs.data import Setup, ThroughputsInstance, ThroughputsSolution
 from optplan.schema import FloatArray, IntArray

@@ -8,11 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optplan.contracts.conditions import IterationsDone, Started
-from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
 from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.errors import UsageError
 from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.judge import evaluate
 from optplan.units import SECONDS_PER_HOUR
@@ -27,13 +25,9 @@ class ThroughputsPlan(Plan):
     is_interpolated: bool
 
 
-def build_plan(
-    instance: ThroughputsInstance, result: Result[ThroughputsSolution], *, explanation: Explanation | None = None
-) -> ThroughputsPlan:
-    """Turn a choice into VMs to start; there are no explanations."""
+def build_plan(instance: ThroughputsInstance, result: Result[ThroughputsSolution]) -> ThroughputsPlan:
+    """Turn a choice into VMs to start."""
     solution = require_solution(result)
-    if explanation is not None:
-        raise UsageError("explanation: plans of measured speeds have none; leave it out")
     judged = evaluate(instance, solution)
     measures, vm = judged.measures, instance.types[solution.type]
     unit = Unit(

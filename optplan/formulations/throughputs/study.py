@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from optplan.contracts.answer import SolveRequest
 from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
+from optplan.contracts.result import SolveRequest
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.formulations.throughputs.exact import SAME, goal_of, list_choices

@@ -97,7 +97,7 @@ def _prices(side: Compared) -> dict[str, float] | None:
         types = require_boa(side.instance).gpu_types
         return {n: t.price_usd_per_hour for n, t in types.items() if t.price_usd_per_hour is not None}
     if isinstance(side.answer, Plan):
-        return {name: price.usd_per_hour for name, price in side.answer.prices.items()}
+        return side.answer.prices
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution, SolveRequest
 from optplan.formulations.seer.data.instance import BUDGET
-from optplan.formulations.seer.study.frontiers import spend_budgets
+from optplan.formulations.seer.study.frontiers import plan_amounts
 from optplan.progress import Stopwatch
 from optplan.reporting.presenters import Others
 from optplan.reporting.seer.words import require_seer, seeks_quality
@@ -26,7 +26,7 @@ def gather_background(
     search = require_seer(instance)
     if seeks_quality(search):
         return pareto(search, time_limit_s=_LIMIT_S)
-    return spend_budgets(search, STEPS, SolveRequest(stopwatch=Stopwatch(_LIMIT_S)))
+    return plan_amounts(search, BUDGET, STEPS, SolveRequest(stopwatch=Stopwatch(_LIMIT_S)))
 
 
 def gather_others(instance: Instance, background: object) -> Others:  # noqa: ARG001 - what gathering is asked with

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optplan.speedup.cards.layouts import Layout, list_layouts
+from optplan.speedup.cards.layouts import Layout, list_layouts, stack_layouts
 from optplan.speedup.cards.records import Cluster, Constants, ModelCard, load_constants
 from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
 
@@ -41,13 +41,14 @@ def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Consta
     """Return the fastest step on that many GPUs; None where no layout fits the memory."""
     work = Workload.of(card, cluster)
     layouts = list_layouts(card, cluster, gpus)
-    memory = find_memory(work, layouts, constants)
+    columns = stack_layouts(layouts)
+    memory = find_memory(work, columns, constants)
     fits = memory <= constants.usable_memory * cluster.accelerator.memory_bytes
     if not fits.any():
         return None
-    seconds = np.where(fits, find_seconds(work, layouts, constants), np.inf)
+    seconds = np.where(fits, find_seconds(work, columns, constants), np.inf)
     best = int(np.argmin(seconds))
-    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), card.global_batch)
+    return StepEstimate(gpus, float(seconds[best]), layouts[best], float(memory[best]), card.global_batch)
 
 
 def _find_best_batch(card: ModelCard, cluster: Cluster, gpus: int) -> StepEstimate | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -50,25 +50,18 @@ class Layouts:
     shard: IntArray
     checkpointing: IntArray
 
-    def pick(self, index: int) -> Layout:
-        """Return one of them."""
-        data, tensor, pipeline, micro_batch, shard, again = (
-            int(getattr(self, each.name)[index]) for each in fields(self)
-        )
-        return Layout(data, tensor, pipeline, micro_batch, shard, checkpointing=bool(again))
-
 
 def stack_layouts(layouts: list[Layout]) -> Layouts:
     """Return layouts as columns."""
     return Layouts(*np.array(layouts, dtype=np.int64).reshape(-1, len(Layout._fields)).T)
 
 
-def list_layouts(card: ModelCard, cluster: Cluster, gpus: int) -> Layouts:
+def list_layouts(card: ModelCard, cluster: Cluster, gpus: int) -> list[Layout]:
     """Return the layouts of a step on that many GPUs, whether or not they fit the memory."""
     # Tensor groups divide a node and the hidden size; stages have a layer, data groups a sequence; micro batches are
     # powers of two and the whole share; full sharding goes with data parallelism alone.
     choices = (False, True) if card.checkpointing is None else (card.checkpointing,)
-    found = [
+    return [
         Layout(data, tensor, pipeline, micro_batch, shard, again)
         for tensor in _divisors(math.gcd(gpus, cluster.gpus_per_node, card.hidden_size))
         for pipeline in _divisors(gpus // tensor)
@@ -78,7 +71,6 @@ def list_layouts(card: ModelCard, cluster: Cluster, gpus: int) -> Layouts:
         for shard in _shards(data, tensor * pipeline)
         for again in choices
     ]
-    return stack_layouts(found)
 
 
 def _divisors(number: int) -> list[int]:

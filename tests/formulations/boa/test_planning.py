@@ -247,8 +247,8 @@ def test_plans_carry_prices_bound_and_hash() -> None:
     instance = hand_instance(PowerSpeedup(exponent=np.array(0.5)))
     result = result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))
     plan = build_plan(instance, result)
-    price = plan.prices["t4"]
-    assert (price.usd_per_hour, price.source, price.date) == (0.5, "price list", "2025-01-01")
+    kind = plan.resources["t4"]
+    assert (plan.prices["t4"], kind.price_source, kind.price_date) == (0.5, "price list", "2025-01-01")
     assert plan.instance_hash == instance.content_hash()
     assert plan.bound is None
     assert plan.arrival_rate_per_hour == {"job": 2.0}

@@ -204,8 +204,9 @@ def test_segments_say_who_holds_what_and_until_when() -> None:
     assert plan.segments[0].expected.gpu_hours == pytest.approx(4 * 100 / 3600)
     assert {each.unit for each in plan.segments} == {plan.units[0].id}
     assert plan.limits["deadline"].amount == 1000.0
-    assert plan.prices["p3.8xlarge"].usd_per_hour == pytest.approx(1.8)
-    assert (plan.prices["p3.8xlarge"].source, plan.prices["p3.8xlarge"].date) == ("a list", "2021-11")
+    assert plan.prices["p3.8xlarge"] == pytest.approx(1.8)
+    resource = plan.resources["p3.8xlarge"]
+    assert (resource.price_source, resource.price_date) == ("a list", "2021-11")
 
 
 @settings(max_examples=60, deadline=None)

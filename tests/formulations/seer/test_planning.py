@@ -86,7 +86,7 @@ def test_segments_add_up(make_instance: MakeInstance) -> None:
     assert totals["time_s"] == pytest.approx(60 * plan.expected["duration_min"])
     assert {each.expected.pause_s for each in plan.rounds[0]} == {0.0}
     assert {each.expected.pause_s for group in plan.rounds[1:] for each in group} == {30.0}
-    assert plan.prices["v100"].usd_per_hour == 3.0
+    assert plan.prices["v100"] == 3.0
     assert {each.resource for each in plan.segments} == {"v100"}
     assert {name: (limit.amount, limit.unit) for name, limit in plan.limits.items()} == {
         "budget": (50.0, "usd"),

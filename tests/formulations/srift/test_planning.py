@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optplan import solving
 from optplan.contracts import Binding, BoundProof, Explanation, Result, Status, Termination
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
@@ -112,7 +113,7 @@ def test_what_executors_need_besides(make_instance: MakeInstance) -> None:
     assert (vms.instance_type, vms.region, vms.spot, vms.gpu) == ("g4dn.xlarge", "us-east-1", True, "slow")
     assert plan.checkpoints is not None
     assert plan.checkpoints.checkpoint_every_s == 60
-    assert (plan.prices["small"].source, plan.prices["small"].date) == ("a list", "2020-09")
+    assert (plan.resources["small"].price_source, plan.resources["small"].price_date) == ("a list", "2020-09")
     assert SriftPlan.parse(plan.to_json_data()) == plan
 
 
@@ -122,7 +123,7 @@ def test_totals_can_be_recomputed(make_instance: MakeInstance, count: int, price
     """GPU-hours at the price of a GPU are the cost; the groups' parts add up to it."""
     instance = make_instance(types={"small": {"price_usd_per_hour": price}})
     plan = build_plan(instance, result_of(instance, fleet(("small", count, 64 // count))))
-    bill = sum(each.expected.gpu_hours * plan.prices[each.resource].usd_per_hour for each in plan.segments)
+    bill = sum(each.expected.gpu_hours * plan.prices[each.resource] for each in plan.segments)
     assert bill == pytest.approx(plan.total_usd) == pytest.approx(plan.expected["cost_usd"])
     assert plan.totals()["time_s"] == pytest.approx(plan.expected["time_s"])
     assert sum(vms.cost_usd for vms in plan.fleet) == pytest.approx(plan.total_usd)
@@ -151,16 +152,17 @@ def test_no_fleet_no_plan(make_instance: MakeInstance) -> None:
     instance = make_instance()
     with pytest.raises(UsageError, match="status unknown"):
         build_plan(instance, result_of(instance, None))
+    result = result_of(instance, BALANCED)
     explanation = Explanation(
         formulation="srift",
         instance_name="x",
-        instance_hash="x",
+        instance_hash=result.instance_hash,
         solver="x",
-        objective=1.0,
+        objective=result.objective or 0.0,
         objective_unit="usd",
         budget_unit="usd",
         multipliers={},
         choices=(),
     )
-    with pytest.raises(UsageError, match="explanation: plans of fleets have none; leave it out"):
-        build_plan(instance, result_of(instance, BALANCED), explanation=explanation)
+    with pytest.raises(UsageError, match="formulation 'srift' has no explanations"):
+        solving.build_plan(instance, result, explanation=explanation)

@@ -20,14 +20,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from optplan.quantities import SecondsOrZero
-from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
+from optplan.schema import (
+    NUMBER,
+    AmountOrZero,
+    ByName,
+    Fields,
+    FloatArray,
+    FrozenModel,
+    IntArray,
+    PositiveAmount,
+    Takes,
+    usual,
+)
 from optplan.units import SECONDS_PER_HOUR
 
 #: What shares may miss 1 by, as they are written with few digits.
@@ -136,33 +147,18 @@ class GpuType(FrozenModel):
     price_date: str = ""
     #: Limit on the time-average number of GPUs of this type, 0 for none of them; None for no limit.
     quota_gpus: AmountOrZero | None = None
-    spot: Spot | None = None  #: For GPUs that can be taken away.
+    spot: Takes[Spot | None, Fields] = usual(None)  #: For GPUs that can be taken away.
     #: GPUs of one node; None where nobody says it.
     gpus_per_node: Annotated[int, Field(ge=1, le=_LARGEST_NODE), NUMBER] | None = None
     #: Mean seconds from the request for a node until its GPUs can train, paid and without progress; None where nobody
     #: says it. Budget and objective leave it out, as GPUs are taken to be there when they are asked for; how much it
     #: adds at most is a measure of every solution, virtual clocks wait for it, and plans name it as the launch.
-    start_s: SecondsOrZero | None = None
+    start_s: Takes[SecondsOrZero | None, str] = usual(None)
     #: By term, what committed GPUs cost; the number that is best for the plan is committed. A budget then counts the
     #: bill: committed GPUs at all hours, and what more is in use on demand or spot. None where all are on demand.
-    commitments: ByName[Term] | None = None
-    spot_market: SpotMarket | None = None  #: What GPUs in use beyond the committed ones may cost for a share of them.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            price_usd_per_hour: float | None = ...,
-            price_source: str = ...,
-            price_date: str = ...,
-            quota_gpus: float | None = ...,
-            spot: Spot | Fields | None = ...,
-            gpus_per_node: int | None = ...,
-            start_s: float | str | None = ...,
-            commitments: Mapping[str, Term | Fields] | None = ...,
-            spot_market: SpotMarket | Fields | None = ...,
-        ) -> None: ...
+    commitments: Takes[ByName[Term] | None, Mapping[str, Term | Fields]] = usual(None)
+    #: What GPUs in use beyond the committed ones may cost for a share of them.
+    spot_market: Takes[SpotMarket | None, Fields] = usual(None)
 
     @model_validator(mode="after")
     def _check_prices(self) -> GpuType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, model_validator
@@ -29,9 +29,9 @@ from optplan.formulations.boa.data.options import (
     warn_of_hulls,
 )
 from optplan.formulations.boa.data.problems import BoaSolution, Branch, Budget, PeakLimit, Policy, Problem
-from optplan.schema import ByName, Fields, FloatArray, IntArray
+from optplan.schema import ByName, Fields, FloatArray, IntArray, Takes, usual
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup
-from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
+from optplan.units import PERIOD_HOURS, BudgetUnit
 
 __all__ = [
     "BUDGET",
@@ -59,49 +59,33 @@ _MOST_FLOORS = 1000.0
 #: What a limit may be exceeded by, relative to itself: a floor is stated such that this is relative to the floor.
 _TOLERANCE = 1e-9
 
+#: ``true`` or nothing; ``false`` is what is the default: one instance has one hash.
+_Yes = Annotated[Literal[True] | None, BeforeValidator(lambda said: None if said is False else said)]
 
-class BoaInstance(Instance):
+
+class BoaInstance(Instance[BoaSolution]):
     """One problem of BOA: streams of jobs, and a time-average budget."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus", "whole_nodes"})
 
     formulation: Literal["boa"] = "boa"
     version: Literal[1] = 1
-    classes: ByName[JobClass]  #: The job classes by name.
+    classes: Takes[ByName[JobClass], Mapping[str, JobClass | Fields]]  #: The job classes by name.
     #: The GPU types by name. With several of them sizes are times on one GPU of a reference type, and speedups are
     #: speeds relative to that; a class cannot run on a type for which it has no speedup.
-    gpu_types: ByName[GpuType]
-    widths: Widths | None = None  #: Allowed widths of the classes that have none of their own.
+    gpu_types: Takes[ByName[GpuType], Mapping[str, GpuType | Fields]]
+    #: Allowed widths of the classes that have none of their own.
+    widths: Takes[Widths | None, Fields | str] = usual(None)
     #: Time-average GPUs (``120gpu``), or money per hour, day or month (``30000usd/month``); None where only the
     #: frontier is asked.
-    budget: Budget | None = None
+    budget: Takes[Budget | None, str] = usual(None)
     #: problem, policy: Which problem, and what kind of plan.
-    problem: Problem = Problem.RESCALING
-    policy: Policy = Policy.PURE
-    most_gpus: PeakLimit | None = None  #: A limit on the GPUs in use at once, kept with a probability; None for none.
-    #: ``false`` is what is the default: one instance has one hash.
+    problem: Takes[Problem, str] = usual(Problem.RESCALING)
+    policy: Takes[Policy, str] = usual(Policy.PURE)
+    #: A limit on the GPUs in use at once, kept with a probability; None for none.
+    most_gpus: Takes[PeakLimit | None, Fields] = usual(None)
     #: Whether jobs share no nodes: a job on k GPUs pays for ceil(k / gpus_per_node) nodes; None where it pays for k.
-    whole_nodes: Annotated[Literal[True] | None, BeforeValidator(lambda a: None if a is False else a)] = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            classes: Mapping[str, JobClass | Fields],
-            gpu_types: Mapping[str, GpuType | Fields],
-            formulation: Literal["boa"] = ...,
-            version: Literal[1] = ...,
-            widths: Widths | Fields | None = ...,
-            budget: Amount | str | None = ...,
-            problem: Problem | str = ...,
-            policy: Policy | str = ...,
-            most_gpus: PeakLimit | Fields | None = ...,
-            whole_nodes: bool | None = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
+    whole_nodes: Takes[_Yes, bool] = usual(None)
 
     @model_validator(mode="after")
     def _check(self) -> BoaInstance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +23,13 @@ from optplan.schema import (
     NumberRow,
     Numbers,
     PositiveAmount,
+    SmallCount,
+    Takes,
     WholeNumbers,
     freeze,
     require_amounts,
     require_positive,
+    usual,
 )
 from optplan.speedup import Speedup
 
@@ -62,13 +65,10 @@ _MOST_DISPERSION = 1000.0
 class ArrivalPattern(FrozenModel):
     """How arrivals differ from a steady Poisson stream."""
 
-    hourly: NumberRow  # (24,) rate in each hour of the day, divided by its mean; all classes count the same hours
+    #: (24,) Rate in each hour of the day, divided by its mean; all classes count the same hours.
+    hourly: Takes[NumberRow, ArrayLike]
     #: Variance over mean of arrivals in a short time: clumps of (dispersion + 1) / 2 jobs on average.
     dispersion: Annotated[float, Field(ge=1, le=_MOST_DISPERSION), NUMBER] = 1.0
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(self, *, hourly: ArrayLike = ..., dispersion: float = ...) -> None: ...
 
     @field_validator("hourly")
     @classmethod
@@ -92,12 +92,6 @@ class ArrivalPattern(FrozenModel):
         return (self.dispersion - 1.0) / (self.dispersion + 1.0)
 
 
-#: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
-_LARGEST_WIDTH = 1_000_000
-
-_Width = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
-
-
 class Steps(StrEnum):
     """Which widths of a range a class may get."""
 
@@ -115,25 +109,14 @@ class Widths(FrozenModel):
     LATER: ClassVar[frozenset[str]] = frozenset({"steps"})
 
     #: min, max: Least and largest number of GPUs.
-    min: _Width = 1
-    max: _Width | None = None
-    multiple_of: _Width = 1  #: Only multiples of this.
+    min: SmallCount = 1
+    max: SmallCount | None = None
+    multiple_of: SmallCount = 1  #: Only multiples of this.
     #: ``all`` of these; ``powers-of-two``; or ``nodes``: powers of two and the whole node within one, then whole nodes,
     #: which needs ``gpus_per_node``. A rule of nothing else may be written as this word alone.
-    steps: Steps = Steps.ALL
-    only: WholeNumbers | None = None  #: The allowed widths one by one; excludes the other fields.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            min: int = ...,
-            max: int | None = ...,
-            multiple_of: int = ...,
-            steps: Steps | str = ...,
-            only: ArrayLike | None = ...,
-        ) -> None: ...
+    steps: Takes[Steps, str] = usual(Steps.ALL)
+    #: The allowed widths one by one; excludes the other fields.
+    only: Takes[WholeNumbers | None, ArrayLike] = usual(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -145,8 +128,6 @@ class Widths(FrozenModel):
         if self.only is not None:
             if self.max is not None or self.min != 1 or self.multiple_of != 1 or self.steps is not Steps.ALL:
                 raise ValueError("'only' lists the widths, so min, max, multiple_of and steps must be left out")
-            if self.only.ndim != 1:
-                raise ValueError(f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]")
             if self.only.size == 0:
                 raise ValueError("'only' is empty; list at least one width")
             if self.only.min() < 1 or np.any(np.diff(self.only) <= 0):
@@ -184,47 +165,30 @@ class JobClass(FrozenModel):
 
     arrival_rate_per_hour: PositiveAmount  #: Long-run mean number of arrivals per hour, lambda_i.
     #: (E,) Mean time of each epoch on one GPU (on ``reference_width`` GPUs), E[X_ij], in hours.
-    epoch_size_gpu_hours: Numbers
-    speedup: ByName[Speedup]  #: By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
+    epoch_size_gpu_hours: Takes[Numbers, ArrayLike]
+    #: By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
+    speedup: Takes[ByName[Speedup], Mapping[str, Speedup | Fields]]
     rescale_s: AmountOrZero = 0.0  #: Mean seconds that a start or a change of width takes without progress, r_i.
     #: By GPU type: where the seconds on it are others, r_i^(h).
-    rescale_s_on: ByName[AmountOrZero] = Field(default_factory=dict)
+    rescale_s_on: Takes[ByName[AmountOrZero], Mapping[str, float]] = usual(Field(default_factory=dict))
     #: Mean seconds that a change comes to take more when it is one of the GPU type, too.
     type_change_s: AmountOrZero = 0.0
     #: By GPU type left, then by GPU type entered: where these seconds are others.
-    type_change_s_from: ByName[ByName[AmountOrZero]] = Field(default_factory=dict)
+    type_change_s_from: Takes[ByName[ByName[AmountOrZero]], Mapping[str, Mapping[str, float]]] = usual(
+        Field(default_factory=dict)
+    )
     weight: PositiveAmount = 1.0  #: Weight in the mean completion time.
-    widths: Widths | None = None  #: Allowed widths; None leaves it to the instance, and for tables to the table.
-    reference_width: _Width = 1  #: The width at which the sizes were measured.
+    #: Allowed widths; None leaves it to the instance, and for tables to the table.
+    widths: Takes[Widths | None, Fields | str] = usual(None)
+    reference_width: SmallCount = 1  #: The width at which the sizes were measured.
     #: What a log said of these jobs, where the estimates come from one; nothing is solved with it.
-    logged: LoggedJobs | None = None
+    logged: Takes[LoggedJobs | None, Fields] = usual(None)
     #: How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
-    arrivals: ArrivalPattern | None = None
+    arrivals: Takes[ArrivalPattern | None, Fields] = usual(None)
     #: Due date: a limit on the mean completion time of the jobs of this class, unweighted; None for none.
-    most_mean_jct_s: PositiveSeconds | None = None
+    most_mean_jct_s: Takes[PositiveSeconds | None, str] = usual(None)
     #: Floor: the least time-average number of GPUs on which jobs of this class run, pauses not counted; None for none.
-    least_mean_gpus: PositiveGpus | None = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            arrival_rate_per_hour: float,
-            epoch_size_gpu_hours: ArrayLike,
-            speedup: Mapping[str, Speedup | Fields],
-            rescale_s: float = ...,
-            rescale_s_on: Mapping[str, float] = ...,
-            type_change_s: float = ...,
-            type_change_s_from: Mapping[str, Mapping[str, float]] = ...,
-            weight: float = ...,
-            widths: Widths | Fields | None = ...,
-            reference_width: int = ...,
-            logged: LoggedJobs | Fields | None = ...,
-            arrivals: ArrivalPattern | Fields | None = ...,
-            most_mean_jct_s: float | str | None = ...,
-            least_mean_gpus: float | str | None = ...,
-        ) -> None: ...
+    least_mean_gpus: Takes[PositiveGpus | None, str] = usual(None)
 
     @field_validator("epoch_size_gpu_hours")
     @classmethod

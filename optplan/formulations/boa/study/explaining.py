@@ -148,9 +148,7 @@ def explain(
     best = forcing.best
     known = result.range if result.range is not None or instance.floors else find_range(instance, result)
     return Explanation(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=result.instance_hash,
+        **instance.origin(),
         solver=result.solver,
         objective=result.objective,
         objective_unit=result.objective_unit,

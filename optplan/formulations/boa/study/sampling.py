@@ -21,14 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.laws.bands import apply_speeds, find_bands
-from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel
+from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel, Takes, usual
 from optplan.speedup.curves import DEVIATIONS
 
 _LARGEST_ERROR = 2.0
@@ -57,19 +57,7 @@ class EstimateErrors(FrozenModel):
     size: _Error = 0.0  #: Of each class's epoch sizes, all by the same factor.
     arrival: _Error = 0.0  #: Of each class's arrival rate.
     #: Where those of a class are others, as of a class that a log has few jobs of (:func:`logged_errors`).
-    by_class: ByName[ClassErrors] = Field(default_factory=dict)
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            speedup: float = ...,
-            noise: float = ...,
-            size: float = ...,
-            arrival: float = ...,
-            by_class: Mapping[str, ClassErrors | Fields] = ...,
-        ) -> None: ...
+    by_class: Takes[ByName[ClassErrors], Mapping[str, ClassErrors | Fields]] = usual(Field(default_factory=dict))
 
     @property
     def are_zero(self) -> bool:

@@ -2,61 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
-from optplan.schema import NUMBER, AmountOrZero, Fields, FrozenModel, PositiveAmount
+from optplan.schema import AmountOrZero, Fields, FrozenModel, PositiveAmount, SmallCount, Takes, usual
 from optplan.units import SECONDS_PER_HOUR
-
-#: Most machines that may be allowed: counts are listed one by one.
-_LARGEST_COUNT = 1_000_000
-
-_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
 
 
 class Cloud(FrozenModel):
     """What machines of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1)."""
 
-    gpus_per_instance: _Count  #: GPUs of a machine, g.
+    gpus_per_instance: SmallCount  #: GPUs of a machine, g.
     price_usd_per_hour: PositiveAmount  #: Of a whole machine.
     #: ``per-instance``: a machine is paid from the start of its initialisation until it is released;
     #: ``per-function``: a GPU is paid while a trial runs on it, and nothing else is.
     billing: Literal["per-instance", "per-function"] = "per-instance"
     minimum_charge_s: AmountOrZero = 60.0  #: Seconds that every machine is paid for at least (``per-instance`` only).
     #: Seconds from a request for machines to the beginning of their initialisation (SCALE), once a request.
-    provision_s: Distribution = ConstantDistribution(value_s=0.0)
+    provision_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     #: Seconds until a new machine can train (INIT_INSTANCE), drawn for each machine.
-    initialise_s: Distribution = ConstantDistribution(value_s=0.0)
+    initialise_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     data_gb: AmountOrZero = 0.0  #: Data that every new machine downloads.
     data_price_usd_per_gb: AmountOrZero = 0.0  #: Its price.
-    most_instances: _Count | None = None  #: Limit on machines held at once; None where the provider always has more.
+    most_instances: SmallCount | None = None  #: Most machines held at once; None where the provider always has more.
     #: instance_type, region, price_source, price_date: Where the price comes from: provenance, not data.
     instance_type: str = ""
     region: str = ""
     price_source: str = ""
     price_date: str = ""
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            gpus_per_instance: int,
-            price_usd_per_hour: float,
-            billing: Literal["per-instance", "per-function"] = ...,
-            minimum_charge_s: float = ...,
-            provision_s: Distribution | Fields | float = ...,
-            initialise_s: Distribution | Fields | float = ...,
-            data_gb: float = ...,
-            data_price_usd_per_gb: float = ...,
-            most_instances: int | None = ...,
-            instance_type: str = ...,
-            region: str = ...,
-            price_source: str = ...,
-            price_date: str = ...,
-        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> Cloud:

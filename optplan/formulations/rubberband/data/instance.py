@@ -7,10 +7,10 @@ Glossary: a *trial* is one configuration of a search; a *stage* ends when all it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -21,7 +21,7 @@ from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, brackets
 from optplan.formulations.rubberband.data.training import TrainingProfile
 from optplan.quantities import MoneyBudget
-from optplan.schema import NUMBER, Fields, FrozenModel, PositiveAmount
+from optplan.schema import NUMBER, Fields, FrozenModel, PositiveAmount, Takes, usual
 from optplan.units import Amount
 
 __all__ = [
@@ -59,45 +59,25 @@ class AllocationRule(StrEnum):
     FAIR = "fair"
 
 
-class RubberBandInstance(TimeAndMoney, Instance):
+class RubberBandInstance(TimeAndMoney, Instance["RubberBandSolution"]):
     """One problem of RubberBand: a search on a cluster that may change its size between stages."""
 
     formulation: Literal["rubberband"] = "rubberband"
     version: Literal[1] = 1
-    experiment: Experiment  #: The search.
-    training: TrainingProfile  #: How long its trials take.
-    cloud: Cloud  #: What machines cost, and how long it takes to get them.
+    experiment: Takes[Experiment, Fields]  #: The search.
+    training: Takes[TrainingProfile, Fields]  #: How long its trials take.
+    cloud: Takes[Cloud, Fields]  #: What machines cost, and how long it takes to get them.
     #: What is least: ``cost`` within the deadline, or ``time`` within the budget.
-    objective: Objective = Objective.COST
+    objective: Takes[Objective, str] = usual(Objective.COST)
     #: Limit on the expected completion time; None where only the frontier is asked.
     deadline_s: PositiveAmount | None = None
     #: Limit on the expected cost, such as ``25usd``; None likewise. Either may be given beside the other: what is least
     #: then has a ceiling, too.
-    budget: MoneyBudget | None = None
+    budget: Takes[MoneyBudget | None, str] = usual(None)
     #: With it the limits given, one or both at once, are kept with at least this probability, and not in the mean:
     #: 0.001 to 0.9999, as probabilities are known to 1e-6, a hundredth of the least risk that may be asked for.
     confidence: Annotated[float, Field(ge=0.001, le=0.9999), NUMBER] | None = None
-    mode: AllocationRule = AllocationRule.ANY  #: Which allocations a stage may get.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            experiment: Experiment | Fields,
-            training: TrainingProfile | Fields,
-            cloud: Cloud | Fields,
-            formulation: Literal["rubberband"] = ...,
-            version: Literal[1] = ...,
-            objective: Objective | str = ...,
-            deadline_s: float | None = ...,
-            budget: Amount | str | None = ...,
-            confidence: float | None = ...,
-            mode: AllocationRule | str = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
+    mode: Takes[AllocationRule, str] = usual(AllocationRule.ANY)  #: Which allocations a stage may get.
 
     @model_validator(mode="after")
     def _check(self) -> RubberBandInstance:

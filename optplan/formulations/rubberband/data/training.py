@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from optplan.formulations.rubberband.data.distributions import (
     warn_of_clipping,
 )
 from optplan.schema import (
-    NUMBER,
+    LARGEST_COUNT,
     ByName,
     Fields,
     FloatArray,
@@ -35,16 +35,14 @@ from optplan.schema import (
     IntArray,
     Numbers,
     PositiveAmount,
+    SmallCount,
+    Takes,
     WholeNumbers,
     require_amounts,
+    usual,
 )
 from optplan.speedup import Evidence, Speedup
 from optplan.speedup.curves import find_weakest, list_widths, name_law_evidence
-
-#: Most GPUs of a trial that are looked at where a formula covers any number.
-_LARGEST_WIDTH = 1_000_000
-
-_Gpus = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
 
 
 class MeasuredSeconds(FrozenModel):
@@ -65,8 +63,8 @@ class MeasuredSeconds(FrozenModel):
             raise ValueError(message)
         if gpus[0] < 1 or np.any(np.diff(gpus) <= 0):
             raise ValueError(f"gpus is {gpus.tolist()}; numbers of at least 1 in increasing order are needed")
-        if gpus[-1] > _LARGEST_WIDTH:
-            raise ValueError(f"gpus ends at {gpus[-1]:,}; trials on at most {_LARGEST_WIDTH:,} GPUs are looked at")
+        if gpus[-1] > LARGEST_COUNT:
+            raise ValueError(f"gpus ends at {gpus[-1]:,}; trials on at most {LARGEST_COUNT:,} GPUs are looked at")
         require_amounts(seconds)
         return self
 
@@ -179,33 +177,20 @@ Seconds = Annotated[
 class TrainingProfile(FrozenModel):
     """How long trials take (RubberBand, section 4.1); all trials share it."""
 
-    seconds_per_iteration: Seconds  #: Mean seconds of an iteration, s(p), by GPUs of the trial.
+    seconds_per_iteration: Takes[Seconds, Fields]  #: Mean seconds of an iteration, s(p), by GPUs of the trial.
     #: What spanning several machines adds; None where the seconds were measured as trials will be placed.
-    factor_by_instances: NodeFactors | None = None
+    factor_by_instances: Takes[NodeFactors | None, Fields] = usual(None)
     #: iteration_noise, trial_noise: How single iterations, and a trial's pace through a stage, vary around the mean.
-    iteration_noise: Noise | None = None
-    trial_noise: Noise | None = None
+    iteration_noise: Takes[Noise | None, Fields] = usual(None)
+    trial_noise: Takes[Noise | None, Fields] = usual(None)
     #: Seconds until a trial trains in a stage: loading its checkpoint, connecting its workers.
-    start_s: Distribution = ConstantDistribution(value_s=0.0)
+    start_s: Takes[Distribution, Fields | float] = usual(ConstantDistribution(value_s=0.0))
     #: By number of GPUs: the same on that many GPUs and more, up to the next number listed.
-    start_s_on: ByName[Distribution] = Field(default_factory=dict)
-    least_gpus: _Gpus = 1  #: Least GPUs that a trial fits on, p0.
-    most_gpus: _Gpus | None = None  #: Most GPUs that a trial may get; None leaves it to what is known.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(
-            self,
-            *,
-            seconds_per_iteration: Seconds | Fields,
-            factor_by_instances: NodeFactors | Fields | None = ...,
-            iteration_noise: Noise | Fields | None = ...,
-            trial_noise: Noise | Fields | None = ...,
-            start_s: Distribution | Fields | float = ...,
-            start_s_on: Mapping[str, Distribution | Fields | float] = ...,
-            least_gpus: int = ...,
-            most_gpus: int | None = ...,
-        ) -> None: ...
+    start_s_on: Takes[ByName[Distribution], Mapping[str, Distribution | Fields | float]] = usual(
+        Field(default_factory=dict)
+    )
+    least_gpus: SmallCount = 1  #: Least GPUs that a trial fits on, p0.
+    most_gpus: SmallCount | None = None  #: Most GPUs that a trial may get; None leaves it to what is known.
 
     @field_validator("start_s_on", mode="before")
     @classmethod
@@ -257,7 +242,7 @@ class TrainingProfile(FrozenModel):
         elif (widths := known.speedup.known_widths()) is not None:
             seconds = known.at(widths)
         else:  # by a formula, seconds fall with the width
-            seconds = known.at(np.array([self.least_gpus, self.largest_gpus or _LARGEST_WIDTH]))
+            seconds = known.at(np.array([self.least_gpus, self.largest_gpus or LARGEST_COUNT]))
         return float(seconds.min() * factors.min()), float(seconds.max() * factors.max())
 
     def knows(self, gpus: IntArray, instances: IntArray) -> NDArray[np.bool_]:

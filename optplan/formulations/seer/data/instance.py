@@ -7,9 +7,10 @@ trials; a *bracket* is a group of trials that hold as many GPUs each. Symbols of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
@@ -17,9 +18,9 @@ from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.seer.data.brackets import SearchBrackets, SearchParameters, size_brackets
 from optplan.formulations.seer.data.prior import SearchPrior
-from optplan.formulations.seer.data.search_space import Choices, Hyperparameter, Interval
+from optplan.formulations.seer.data.search_space import Hyperparameter
 from optplan.quantities import PositiveMinutes, SecondsOrZero, read_amount, require_range
-from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount
+from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount, Takes, usual
 from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit
 
 #: The limits' names in relaxations and in the judge's consumption.
@@ -104,7 +105,7 @@ class Problem(StrEnum):
     INFORMED = "informed"
 
 
-class SeerInstance(Instance):
+class SeerInstance(Instance["SeerSolution"]):
     """One search for hyperparameters: the best that a deadline and a budget can buy.
 
     Durations are numbers in the unit of their names, or texts such as ``30min``.
@@ -114,19 +115,20 @@ class SeerInstance(Instance):
 
     formulation: Literal["seer"] = "seer"
     version: Literal[1] = 1
-    deadline_min: PositiveMinutes  #: Minutes until the search must have ended (T).
+    deadline_min: Takes[PositiveMinutes, str]  #: Minutes until the search must have ended (T).
     #: What it may take in all (B): GPU-time such as ``480gpu-min`` or ``8gpu-h``, or money such as ``20usd``.
-    budget: Budget
+    budget: Takes[Budget, str]
     eta: Decay = 4.0  #: How many times fewer trials the next round has, and how many times longer it is; above 1.
     nu: Growth = 2.0  #: How many times more GPUs the next bracket gives a trial; at least 1.
     #: least_gpus, most_gpus: GPUs of a trial (p_min, p_max); without ``most_gpus`` there is no upper limit.
     least_gpus: PositiveAmount = 1.0
     most_gpus: PositiveAmount | None = None
-    least_round_min: PositiveMinutes = 1.0  #: Minutes of training before a trial may be eliminated (t_min).
+    #: Minutes of training before a trial may be eliminated (t_min).
+    least_round_min: Takes[PositiveMinutes, str] = usual(1.0)
     #: Seconds without training at the start of every round but the first, while GPUs are given back and trials are
     #: placed anew. Part of time and of what is spent. By default the 22 s that were measured of a class with PyTorch
     #: under torchrun (docs/executors-local.md, Measured pauses); 0 leaves it out, as the paper does.
-    resize_s: SecondsOrZero = MEASURED_RESIZE_S
+    resize_s: Takes[SecondsOrZero, str] = usual(MEASURED_RESIZE_S)
     #: Whether a trial holds whole GPUs; otherwise real numbers, as the paper's algorithm prints them.
     whole_gpus: bool = True
     gpu_type: Annotated[str, Field(min_length=1)] = "gpu"  #: What kind of GPU, for plans.
@@ -139,48 +141,19 @@ class SeerInstance(Instance):
     #: says otherwise, and what they take is measured.
     gpus_per_node: Annotated[int, Field(ge=1, strict=True)] | None = None
     #: Hyperparameters by name; empty where it is not stated.
-    search_space: ByName[Hyperparameter] = Field(default_factory=dict)
+    search_space: Takes[ByName[Hyperparameter], Mapping[str, Hyperparameter | Fields]] = usual(
+        Field(default_factory=dict)
+    )
     #: ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
     #: loss, whatever the rounds and brackets.
-    objective: Objective = Objective.SPEND
+    objective: Takes[Objective, str] = usual(Objective.SPEND)
     #: What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
-    prior: SearchPrior | None = None
+    prior: Takes[SearchPrior | None, Fields] = usual(None)
     #: GPUs of all trials together at any time (G); without it there is no limit.
     most_gpus_held: PositiveAmount | None = None
     #: ``nodes``: the budget counts all GPUs of the whole nodes that are rented, the default where ``gpus_per_node`` is
     #: above 1 and the objective is ``spend``; ``held``: the GPUs that trials hold, as published.
-    budget_counts: BudgetCounts | None = None
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            deadline_min: float | str,
-            budget: Amount | str,
-            formulation: Literal["seer"] = ...,
-            version: Literal[1] = ...,
-            eta: float = ...,
-            nu: float = ...,
-            least_gpus: float = ...,
-            most_gpus: float | None = ...,
-            least_round_min: float | str = ...,
-            resize_s: float | str = ...,
-            whole_gpus: bool = ...,
-            gpu_type: str = ...,
-            price_usd_per_gpu_hour: float | None = ...,
-            price_source: str = ...,
-            price_date: str = ...,
-            gpus_per_node: int | None = ...,
-            search_space: Mapping[str, Choices | Interval | Fields] = ...,
-            objective: Objective | str = ...,
-            prior: SearchPrior | Fields | None = ...,
-            most_gpus_held: float | None = ...,
-            budget_counts: BudgetCounts | str | None = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
+    budget_counts: Takes[BudgetCounts | None, str] = usual(None)
 
     @model_validator(mode="after")
     def _check(self) -> SeerInstance:
@@ -301,19 +274,8 @@ class SeerInstance(Instance):
     @property
     def parameters(self) -> SearchParameters:
         """What the paper's algorithms ask for."""
-        return SearchParameters(
-            deadline_min=self.deadline_min,
-            budget_gpu_min=self.budget_gpu_min,
-            eta=self.eta,
-            nu=self.nu,
-            least_gpus=self.least_gpus,
-            most_gpus=self.most_gpus,
-            least_round_min=self.least_round_min,
-            resize_min=self.resize_min,
-            whole_gpus=self.whole_gpus,
-            most_gpus_held=self.most_gpus_held,
-            gpus_per_node=self.nodes_paid,
-        )
+        own = {each.name: getattr(self, each.name) for each in fields(SearchParameters)}
+        return SearchParameters(**own | {"gpus_per_node": self.nodes_paid})
 
     @cached_property
     def brackets(self) -> SearchBrackets | None:

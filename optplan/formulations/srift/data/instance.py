@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
@@ -22,14 +22,23 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
-from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FrozenModel, PositiveAmount, WholeNumbers
-from optplan.units import SECONDS_PER_HOUR, Amount
+from optplan.schema import (
+    AmountOrZero,
+    ByName,
+    Fields,
+    FrozenModel,
+    PositiveAmount,
+    SmallCount,
+    SmallCountOrZero,
+    Takes,
+    WholeNumbers,
+    usual,
+)
+from optplan.units import SECONDS_PER_HOUR
 
 __all__ = [
     "BUDGET",
     "DEADLINE",
-    "LARGEST_COUNT",
-    "Count",
     "Interruptions",
     "Objective",
     "Policy",
@@ -40,17 +49,13 @@ __all__ = [
     "VmType",
 ]
 
-#: More of a type are a mistake.
-LARGEST_COUNT = 1_000_000
-Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
-
 
 class VmGroup(FrozenModel):
     """VMs of one type with one batch."""
 
     type: str  #: Name of the type.
-    count: Count  #: VMs.
-    batch: Count  #: Samples of an iteration on each.
+    count: SmallCount  #: VMs.
+    batch: SmallCount  #: Samples of an iteration on each.
 
 
 class SriftSolution(Solution):
@@ -72,9 +77,6 @@ def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:
     return counts
 
 
-_CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
-
-
 class Policy(StrEnum):
     """Which kind of fleet is asked."""
 
@@ -87,15 +89,15 @@ class VmType(FrozenModel):
     """VMs of one kind on offer, at one price."""
 
     gpu: str  #: Kind of GPU: which of the job's device profiles holds.
-    gpus: Count = 1  #: Of a VM.
+    gpus: SmallCount = 1  #: Of a VM.
     price_usd_per_hour: PositiveAmount  #: Of a whole VM.
     network_gbit_per_s: PositiveAmount  #: Capacity of a VM's bus bandwidth, b_cap of equation 2.
     spot: bool = False  #: Whether the provider may take the VM back.
-    available: _CountOrZero | None = None  #: VMs that can be had; None: not known, taken for as many as are wanted.
+    available: SmallCountOrZero | None = None  #: VMs that can be had; None: not known, taken for as many as are wanted.
     #: Choices of samples per VM, each a multiple of ``gpus`` within the profile; None: ``gpus`` times the powers of two
     #: that the profile covers.
-    batches: WholeNumbers | None = None
-    running: _CountOrZero = 0  #: VMs of this type that the job already has and keeps: the fleet includes them.
+    batches: Takes[WholeNumbers | None, ArrayLike] = usual(None)
+    running: SmallCountOrZero = 0  #: VMs of this type that the job already has and keeps: the fleet includes them.
     interruptions_per_hour: AmountOrZero = 0.0  #: Mean number of times that a VM is taken back.
     #: instance_type, region, price_source, price_date: What it is and where the price comes from; the first names the
     #: bandwidth table where there is one, by default the type's own name.
@@ -103,26 +105,6 @@ class VmType(FrozenModel):
     region: str = ""
     price_source: str = ""
     price_date: str = ""
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            gpu: str,
-            price_usd_per_hour: float,
-            network_gbit_per_s: float,
-            gpus: int = ...,
-            spot: bool = ...,
-            available: int | None = ...,
-            batches: ArrayLike | None = ...,
-            running: int = ...,
-            interruptions_per_hour: float = ...,
-            instance_type: str = ...,
-            region: str = ...,
-            price_source: str = ...,
-            price_date: str = ...,
-        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> VmType:
@@ -144,71 +126,39 @@ class Interruptions(FrozenModel):
     """What the loss of a spot VM does to the job; with it, times and costs are expectations."""
 
     #: Training between two checkpoints; an interruption undoes what was done since the last one.
-    checkpoint_every_s: PositiveSeconds
-    checkpoint_s: SecondsOrZero = 0.0  #: To write one.
-    restart_s: SecondsOrZero  #: From an interruption until the job, with a VM in place of the lost one, trains again.
+    checkpoint_every_s: Takes[PositiveSeconds, str]
+    checkpoint_s: Takes[SecondsOrZero, str] = usual(0.0)  #: To write one.
+    #: From an interruption until the job, with a VM in place of the lost one, trains again.
+    restart_s: Takes[SecondsOrZero, str]
     restart_billed: bool = True  #: Whether the fleet is held while it restarts: paid, and interrupted anew at times.
 
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
-        def __init__(
-            self,
-            *,
-            checkpoint_every_s: float | str,
-            restart_s: float | str,
-            checkpoint_s: float | str = ...,
-            restart_billed: bool = ...,
-        ) -> None: ...
-
-
-class SriftInstance(TimeAndMoney, Instance):
+class SriftInstance(TimeAndMoney, Instance[SriftSolution]):
     """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4)."""
 
     formulation: Literal["srift"] = "srift"
     version: Literal[1] = 1
     #: Profile of the network. Types of whose GPUs it has none may stand here, and have to be measured or left out
     #: before anything is solved.
-    job: JobProfile
-    global_batch: Count  #: Samples of an iteration, over the whole fleet.
-    iterations: Count  #: To train.
-    types: ByName[VmType]  #: VMs on offer, by name.
-    bandwidth: Bandwidth = LatencyBandwidth()  #: Model of all-reduces.
-    objective: Objective = Objective.COST  #: ``cost`` or ``time``: which one is made least.
-    deadline_s: PositiveSeconds | None = None  #: Limit on the time, such as ``10min``; None: no limit.
-    budget: MoneyBudget | None = None  #: Limit on the cost, such as ``3usd``; None: no limit.
+    job: Takes[JobProfile, Fields]
+    global_batch: SmallCount  #: Samples of an iteration, over the whole fleet.
+    iterations: SmallCount  #: To train.
+    types: Takes[ByName[VmType], Mapping[str, VmType | Fields]]  #: VMs on offer, by name.
+    bandwidth: Takes[Bandwidth, Fields] = usual(LatencyBandwidth())  #: Model of all-reduces.
+    #: ``cost`` or ``time``: which one is made least.
+    objective: Takes[Objective, str] = usual(Objective.COST)
+    #: Limit on the time, such as ``10min``; None: no limit.
+    deadline_s: Takes[PositiveSeconds | None, str] = usual(None)
+    budget: Takes[MoneyBudget | None, str] = usual(None)  #: Limit on the cost, such as ``3usd``; None: no limit.
     mixed: bool = True  #: Whether a fleet may have VMs of several types.
     one_batch_per_type: bool = True  #: Whether all VMs of a type get the same batch, as the paper formulates it.
     #: Gradients are exchanged in buckets of at least so many bytes, as frameworks do; None: layer by layer.
     bucket_bytes: PositiveAmount | None = None
-    launch_s: SecondsOrZero = 0.0  #: Until VMs that are not running yet can train; the job waits for them.
+    #: Until VMs that are not running yet can train; the job waits for them.
+    launch_s: Takes[SecondsOrZero, str] = usual(0.0)
     launch_billed: bool = False  #: Whether the fleet is paid meanwhile.
-    interruptions: Interruptions | None = None  #: What losing a spot VM does; None: nothing is ever lost.
-
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
-
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            job: JobProfile | Fields,
-            global_batch: int,
-            iterations: int,
-            types: Mapping[str, VmType | Fields],
-            formulation: Literal["srift"] = ...,
-            version: Literal[1] = ...,
-            bandwidth: Bandwidth | Fields = ...,
-            objective: Objective | str = ...,
-            deadline_s: float | str | None = ...,
-            budget: Amount | str | None = ...,
-            mixed: bool = ...,
-            one_batch_per_type: bool = ...,
-            bucket_bytes: float | None = ...,
-            launch_s: float | str = ...,
-            launch_billed: bool = ...,
-            interruptions: Interruptions | Fields | None = ...,
-            name: str = ...,
-            description: str = ...,
-            source: Mapping[str, str] = ...,
-        ) -> None: ...
+    #: What losing a spot VM does; None: nothing is ever lost.
+    interruptions: Takes[Interruptions | None, Fields] = usual(None)
 
     @model_validator(mode="after")
     def _check(self) -> SriftInstance:

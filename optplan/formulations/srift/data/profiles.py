@@ -21,6 +21,7 @@ from optplan.schema import (
     FrozenModel,
     NumberRow,
     WholeNumbers,
+    refuse_entries,
     require_amounts,
     require_positive,
 )
@@ -30,10 +31,7 @@ TYPICAL_DEVIATION = 0.036
 
 
 def _require_shares(array: FloatArray) -> FloatArray:
-    wrong = np.flatnonzero((array < 0) | (array > 1))
-    if wrong.size:
-        raise ValueError(f"entry [{wrong[0]}]: got {float(array[wrong[0]])!r}; shares from 0 to 1 are allowed")
-    return array
+    return refuse_entries(array, (array < 0) | (array > 1), "shares from 0 to 1 are allowed")
 
 
 _Seconds = Annotated[NumberRow, AfterValidator(require_amounts)]

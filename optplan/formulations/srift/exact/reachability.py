@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from optplan.contracts.parts import Description
-from optplan.formulations.srift.data.instance import LARGEST_COUNT, SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.progress import OutOfTime, Stopwatch
+from optplan.schema import LARGEST_COUNT
 
 
 def describe(instance: SriftInstance) -> Description:
