@@ -19,7 +19,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmT
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.profiling.allreduce_data import Place
-from optplan.profiling.allreduce_prober import ProbeSettings, Timing, choose_sizes, collect, measure_all
+from optplan.profiling.allreduce_prober import ProbeSettings, choose_sizes, collect, measure_all
 from optplan.profiling.bandwidth_tabulation import tabulate
 from optplan.profiling.process_groups import GLOO, NCCL, run_ranks
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
@@ -119,7 +119,7 @@ def check_accuracy(
 def predict_all(found: Mapping[str, Any], ranks: int, batches: Sequence[int], bucket_mib: int) -> Accuracy:
     """Predict what the ranks measured, at these batches."""
     profile = JobProfile.parse(found["profile"])
-    probed = tabulate(collect([Timing(**row) for row in found["timings"]], Place(_HERE)))
+    probed = tabulate(collect(found["timings"], Place(_HERE)))
     rows = tuple(
         _predict(profile, probed, ranks, batch, statistics.median(measured), bucket_mib * _MEBIBYTE)
         for batch, measured in zip(batches, found["iterations"], strict=True)

@@ -13,12 +13,6 @@ from optplan.profiling.allreduce_prober import (
     ProbeSettings as ProbeSettings,
 )
 from optplan.profiling.allreduce_prober import (
-    Timing as Timing,
-)
-from optplan.profiling.allreduce_prober import (
-    collect as collect,
-)
-from optplan.profiling.allreduce_prober import (
     describe_place as describe_place,
 )
 from optplan.profiling.allreduce_prober import (

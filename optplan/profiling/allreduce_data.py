@@ -33,14 +33,6 @@ class Origin(StrEnum):
     MIXED = "partly synthetic"
 
 
-class Buffers(StrEnum):
-    """Whether an all-reduce writes where it reads."""
-
-    OUT_OF_PLACE = "out-of-place"
-    IN_PLACE = "in-place"
-    UNKNOWN = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """What is known of the VMs that took part: the paper's features but for size, ranks and transfers (4.2)."""
@@ -72,17 +64,17 @@ class Measurement:
     ranks: int  #: That took part.
     bus_gbit_per_s: float  #: Bus bandwidth.
     transfers: int = 1  #: All-reduces that ran at once.
-    buffers: Buffers = Buffers.UNKNOWN  #: Whether it was in place.
     synthetic: bool = False  #: Whether the row was generated, not measured.
 
     def __post_init__(self) -> None:
         """Refuse what no all-reduce can be."""
         if not self.place.vm_type:
             raise DataError("vm_type", "is empty", "name the type of VM, as instances call it")
-        least = {"size_bytes": 1, "ranks": 2, "transfers": 1}
-        for name, allowed in least.items():
-            if getattr(self, name) < allowed:
-                raise DataError(name, f"is {getattr(self, name)}; whole numbers from {allowed} on are allowed")
+        if self.ranks < 2:
+            raise DataError("ranks", f"is {self.ranks}", "an all-reduce has two ranks or more")
+        for name in ("size_bytes", "transfers"):
+            if getattr(self, name) < 1:
+                raise DataError(name, f"is {getattr(self, name)}; whole numbers from 1 on are allowed")
         if not self.bus_gbit_per_s > 0:
             problem = f"is {self.bus_gbit_per_s!r}; a bandwidth above zero is needed"
             raise DataError("bus_gbit_per_s", problem, "leave out all-reduces that failed")
@@ -167,7 +159,6 @@ COLUMNS = (
     "ranks",
     "size_bytes",
     "transfers",
-    "buffers",
     "bus_gbit_per_s",
     "origin",
 )
@@ -183,7 +174,6 @@ def list_records(data: AllreduceData) -> list[dict[str, str | float | None]]:
             "ranks": row.ranks,
             "size_bytes": row.size_bytes,
             "transfers": row.transfers,
-            "buffers": row.buffers.value,
             "bus_gbit_per_s": float(row.bus_gbit_per_s),
             "origin": (Origin.SYNTHETIC if row.synthetic else Origin.MEASURED).value,
         }

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
-from optplan.profiling.allreduce_data import AllreduceData, Buffers, Measurement, Place, bandwidth_of
+from optplan.profiling.allreduce_data import AllreduceData, Measurement, Place, bandwidth_of
 from optplan.profiling.process_groups import NCCL, check_backend, choose_backend, joined_group, run_ranks
 from optplan.profiling.workloads import require_torch
 
@@ -73,23 +73,17 @@ class ProbeSettings:
             )
 
 
-@dataclass(frozen=True)
-class Timing:
-    """How long all-reduces took."""
-
-    ranks: int  #: That took part.
-    size_bytes: int  #: Of each rank's buffer.
-    transfers: int  #: All-reduces at once.
-    time_s: float  #: Until the last of them was done on the slowest rank.
-
-
-def probe_here(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:
+def probe_here(
+    settings: ProbeSettings, place: Place, *, backend: str | None = None, timeout_s: float = 600.0
+) -> AllreduceData:
     """Measure all-reduces between processes of this machine.
 
     Parameters
     ----------
     settings
         What is measured.
+    place
+        This machine, as :func:`describe_place` describes it.
     backend
         ``gloo`` over the loopback interface, or ``nccl`` between this machine's GPUs; None: nccl if there are enough.
     timeout_s
@@ -97,11 +91,13 @@ def probe_here(settings: ProbeSettings, *, backend: str | None = None, timeout_s
 
     Returns
     -------
-    list of Timing
+    AllreduceData
         By ranks, transfers, sizes and repeats.
 
     Raises
     ------
+    DataError
+        When what was timed cannot be.
     MeasurementError
         When a rank fails, or time is up.
     UsageError
@@ -112,7 +108,7 @@ def probe_here(settings: ProbeSettings, *, backend: str | None = None, timeout_s
     ranks = max(settings.world_sizes)
     backend = backend or choose_backend(ranks)
     rows = run_ranks(measure_all, ranks, (settings, _device_of(backend)), backend=backend, timeout_s=timeout_s)
-    return [Timing(**row) for row in rows]
+    return collect(rows, place)
 
 
 def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
@@ -120,10 +116,12 @@ def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool
     return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(environment)
 
 
-def probe_joined(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:
+def probe_joined(
+    settings: ProbeSettings, place: Place, *, backend: str | None = None, timeout_s: float = 600.0
+) -> AllreduceData | None:
     """Measure all-reduces between ranks that torchrun started, on one machine or several.
 
-    Every rank has to call this with the same settings.
+    Every rank has to call this with the same settings; ``place`` is the first one's, as of :func:`probe_here`.
 
     Parameters
     ----------
@@ -136,8 +134,8 @@ def probe_joined(settings: ProbeSettings, *, backend: str | None = None, timeout
 
     Returns
     -------
-    list of Timing
-        On rank 0; nothing on the others.
+    AllreduceData or None
+        On rank 0; None on the others.
 
     Raises
     ------
@@ -146,15 +144,15 @@ def probe_joined(settings: ProbeSettings, *, backend: str | None = None, timeout
     MissingExtraError
         When PyTorch is not installed.
     """
-    started, rank, place = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
+    started, rank, device = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
     if max(settings.world_sizes) > started:
         message = f"world_sizes: got {max(settings.world_sizes)}, and torchrun started {started} ranks"
         raise UsageError(f"{message}; start more, or ask for fewer")
     backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
-    check_backend(backend, place + 1)
-    with joined_group(backend, place, timeout=timedelta(seconds=timeout_s)):
+    check_backend(backend, device + 1)
+    with joined_group(backend, device, timeout=timedelta(seconds=timeout_s)):
         rows = measure_all(settings, _device_of(backend))
-    return [Timing(**row) for row in rows] if rank == 0 else []
+    return collect(rows, place) if rank == 0 else None
 
 
 def _device_of(backend: str) -> str:
@@ -162,7 +160,11 @@ def _device_of(backend: str) -> str:
 
 
 def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, Any]]:
-    """Measure every point on every rank of the default process group; ranks in fewer points return fewer timings."""
+    """Measure every point on every rank of the default process group; ranks in fewer points return fewer timings.
+
+    A timing says ``ranks``, ``transfers``, ``size_bytes``, and ``time_s`` until the last of the transfers was done on
+    the slowest rank.
+    """
     import torch.distributed as group
 
     rows = []
@@ -171,23 +173,24 @@ def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, 
         if group.get_rank() < ranks:
             points = ((transfers, size) for transfers in settings.transfers for size in settings.sizes_bytes)
             for transfers, size in points:
-                measured = _measure_point(members, Timing(ranks, size, transfers, 0.0), settings, device)
-                rows += [asdict(timing) for timing in measured]
+                point = {"ranks": ranks, "transfers": transfers, "size_bytes": size}
+                measured = _measure_point(members, size, transfers, settings, device)
+                rows += [{**point, "time_s": time_s} for time_s in measured]
         group.barrier()
     return rows
 
 
-def _measure_point(members: ProcessGroup, point: Timing, plan: ProbeSettings, device: str) -> list[Timing]:
+def _measure_point(
+    members: ProcessGroup, size_bytes: int, transfers: int, plan: ProbeSettings, device: str
+) -> list[float]:
     torch = require_torch()
-    buffers = [
-        torch.zeros(point.size_bytes // _BYTES_PER_NUMBER, dtype=torch.float32, device=device)
-        for _ in range(point.transfers)
-    ]
+    numbers = size_bytes // _BYTES_PER_NUMBER
+    buffers = [torch.zeros(numbers, dtype=torch.float32, device=device) for _ in range(transfers)]
     for _ in range(plan.warm_up):
         _time_turns(members, buffers, 1)
     once_s = _time_turns(members, buffers, 1)
     turns = _MOST_TURNS if once_s * _MOST_TURNS <= plan.timing_s else max(1, round(plan.timing_s / once_s))
-    return [replace(point, time_s=_time_turns(members, buffers, turns)) for _ in range(plan.repeats)]
+    return [_time_turns(members, buffers, turns) for _ in range(plan.repeats)]
 
 
 def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> float:
@@ -209,27 +212,13 @@ def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> flo
     return float(taken.item())
 
 
-def collect(timings: Sequence[Timing], place: Place) -> AllreduceData:
-    """Make a table of measurements from timings at a place, which :func:`describe_place` describes.
-
-    Raises
-    ------
-    DataError
-        When there is no timing, or one that cannot be.
-    """
-    return AllreduceData(
-        tuple(
-            Measurement(
-                place=place,
-                size_bytes=timing.size_bytes,
-                ranks=timing.ranks,
-                bus_gbit_per_s=bandwidth_of(timing.size_bytes, timing.ranks, timing.time_s),
-                transfers=timing.transfers,
-                buffers=Buffers.IN_PLACE,
-            )
-            for timing in timings
-        )
-    )
+def collect(timings: Sequence[Mapping[str, Any]], place: Place) -> AllreduceData:
+    """Make a table of measurements from the timings of :func:`measure_all` at a place."""
+    rows = []
+    for timing in timings:
+        size, ranks = timing["size_bytes"], timing["ranks"]
+        rows.append(Measurement(place, size, ranks, bandwidth_of(size, ranks, timing["time_s"]), timing["transfers"]))
+    return AllreduceData(tuple(rows))
 
 
 def describe_place(

@@ -22,7 +22,6 @@ from optplan.profiling.allreduce_data import (
     PLACE_NAMES,
     PLACE_NUMBERS,
     AllreduceData,
-    Buffers,
     Measurement,
     Origin,
     Place,
@@ -57,7 +56,7 @@ def read_measurements(path: Path | str, *, unless_said: Place | None = None) -> 
     path
         A table with the columns ``ranks``, ``size_bytes`` and at least one of ``bus_gbit_per_s``, ``bus_gbyte_per_s``
         and ``time_us``; where a row has several of them, they have to agree. The other columns are the fields of
-        :class:`Place`, and ``transfers``, ``buffers`` and ``origin``.
+        :class:`Place`, and ``transfers`` and ``origin``.
     unless_said
         What is known of rows that do not say it themselves.
 
@@ -125,28 +124,20 @@ def _ask_for_unit(column: str) -> str:
 
 
 def _read_row(path: Path, line: int, texts: Mapping[str, str], unless_said: Place) -> Measurement:
-    where = f"{path}:{line}"
-    size = parse_whole(path, line, "size_bytes", texts["size_bytes"])
-    ranks = parse_whole(path, line, "ranks", texts["ranks"])
-    if ranks < 2:
-        raise DataError(where, f"ranks is {ranks}", "an all-reduce has two ranks or more")
-    transfers = texts.get("transfers", "")
-    origins = ["", Origin.MEASURED.value, Origin.SYNTHETIC.value]
+    where, origins = f"{path}:{line}", (Origin.MEASURED.value, Origin.SYNTHETIC.value)
+    if texts.get("origin", "") not in ("", *origins):
+        raise DataError(where, f"origin is {texts['origin']!r}", nearest_name_hint(texts["origin"], origins))
+    size, ranks = (parse_whole(path, line, name, texts[name]) for name in ("size_bytes", "ranks"))
+    said: dict[str, Any] = {name: texts[name] for name in PLACE_NAMES if texts.get(name)}
+    said |= {name: parse_number(path, line, name, texts[name]) for name in PLACE_NUMBERS if texts.get(name)}
     return Measurement(
-        place=_read_place(path, line, texts, unless_said),
+        place=replace(unless_said, **said),
         size_bytes=size,
         ranks=ranks,
         bus_gbit_per_s=reconcile({name: texts.get(name, "") for name in BANDWIDTHS}, size, ranks, where=where),
-        transfers=parse_whole(path, line, "transfers", transfers) if transfers else 1,
-        buffers=Buffers(_choose(where, "buffers", texts.get("buffers", ""), [kind.value for kind in Buffers])),
-        synthetic=_choose(where, "origin", texts.get("origin", ""), origins) == Origin.SYNTHETIC,
+        transfers=parse_whole(path, line, "transfers", texts.get("transfers") or "1"),
+        synthetic=texts.get("origin") == Origin.SYNTHETIC,
     )
-
-
-def _read_place(path: Path, line: int, texts: Mapping[str, str], unless_said: Place) -> Place:
-    said: dict[str, Any] = {name: texts[name] for name in PLACE_NAMES if texts.get(name)}
-    said |= {name: parse_number(path, line, name, texts[name]) for name in PLACE_NUMBERS if texts.get(name)}
-    return replace(unless_said, **said)
 
 
 def reconcile(
@@ -207,9 +198,3 @@ def _read_figure(where: str, column: str, text: str) -> _Figure:
             where, f"{column} is {show_value(text)}; a number above zero is needed", "the file may be cut off"
         )
     return _Figure(float(number), 0.5 * 10.0**exponent)
-
-
-def _choose(where: str, column: str, text: str, allowed: Sequence[str]) -> str:
-    if text not in allowed:
-        raise DataError(where, f"{column} is {text!r}", nearest_name_hint(text, filter(None, allowed)))
-    return text

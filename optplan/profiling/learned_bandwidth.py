@@ -15,13 +15,7 @@ import numpy as np
 
 from optplan.errors import DataError, MissingExtraError, nearest_name_hint
 from optplan.instances.plain_data import read_data
-from optplan.profiling.allreduce_data import (
-    PLACE_NUMBERS,
-    AllreduceData,
-    Origin,
-    Place,
-    say_origin,
-)
+from optplan.profiling.allreduce_data import PLACE_NUMBERS, Origin, Place, say_origin
 from optplan.schema import ByName, FloatArray, FrozenModel, PositiveAmount
 
 if TYPE_CHECKING:
@@ -113,42 +107,20 @@ class LearnedBandwidth(FrozenModel):
             raise DataError("sizes_bytes", problem, "measure such sizes, too, or leave them out")
         return found
 
-    def require_data(self, data: AllreduceData) -> None:
-        """Refuse measurements that the model was not learned from.
 
-        Raises
-        ------
-        DataError
-            When the fingerprints differ.
-        """
-        if data.fingerprint != self.fingerprint:
-            problem = f"the model was learned from {self.label}, and these are {data.label}"
-            raise DataError("fingerprint", problem, "learn it anew, or give the measurements that it was learned from")
-
-
-def read_model(path: Path | str, *, data: AllreduceData | None = None) -> LearnedBandwidth:
-    """Read a model that :func:`~optplan.instances.files.write_json` wrote.
-
-    Parameters
-    ----------
-    path
-        A JSON file.
-    data
-        Measurements that it has to have been learned from; None: any.
+def read_model(path: Path | str) -> LearnedBandwidth:
+    """Read a model that :func:`~optplan.instances.files.write_json` wrote as JSON.
 
     Raises
     ------
     DataError
-        When the file cannot be read, is no such model, or was learned from other measurements.
+        When the file cannot be read or is no such model.
     """
     path = Path(path)
     content = read_data(path)
     if not isinstance(content, dict) or content.get("kind") != "learned-bandwidth":
         raise DataError(path.name, "is no model of bandwidth", "give what `optplan measure bandwidth` wrote")
-    model = LearnedBandwidth.parse(content, path=path.name)
-    if data is not None:
-        model.require_data(data)
-    return model
+    return LearnedBandwidth.parse(content, path=path.name)
 
 
 def require_xgboost() -> ModuleType:

@@ -9,7 +9,6 @@ import pytest
 from optplan.errors import DataError, DataWarning
 from optplan.profiling.allreduce_data import (
     AllreduceData,
-    Buffers,
     Measurement,
     Origin,
     Place,
@@ -36,9 +35,9 @@ def test_bandwidth_and_time_are_two_ways_to_say_one_thing() -> None:
 
 
 def test_tables_are_read_back_as_they_were_written(tmp_path: Path) -> None:
-    """Every digit, the buffers, and which rows are synthetic."""
+    """Every digit, and which rows are synthetic."""
     rows = (
-        Measurement(PLACE, 4, 2, 0.1 + 0.2, transfers=3, buffers=Buffers.IN_PLACE),
+        Measurement(PLACE, 4, 2, 0.1 + 0.2, transfers=3),
         Measurement(Place("bare"), 2**29, 64, 11.9, synthetic=True),
     )
     data = AllreduceData(rows)
@@ -139,8 +138,8 @@ HEADER = "vm_type,ranks,size_bytes,bus_gbit_per_s\n"
             r"measured\.csv:2: origin is 'invented'; known: measured, synthetic",
         ),
         (
-            "vm_type,ranks,size_bytes,time_us,buffers\na,2,8,50,inplace\n",
-            r"measured\.csv:2: buffers is 'inplace'; did you mean 'in-place'",
+            "vm_type,ranks,size_bytes,time_us,origin\na,2,8,50,Measured\n",
+            r"measured\.csv:2: origin is 'Measured'; did you mean 'measured'",
         ),
         (
             "vm_type,ranks,size_bytes,time_us,rated_gbit_per_s\na,2,8,50,0\n",

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import MeasurementError, UsageError
-from optplan.profiling.allreduce_data import Buffers, Origin, Place
+from optplan.profiling.allreduce_data import Origin, Place
 from optplan.profiling.allreduce_prober import (
     ProbeSettings,
-    Timing,
     choose_sizes,
     collect,
     describe_place,
@@ -35,11 +34,11 @@ TINY = ProbeSettings(sizes_bytes=(4, 65536), transfers=(1, 2), repeats=2, warm_u
 @pytest.mark.real
 def test_real_all_reduces_between_two_processes_are_measured() -> None:
     """Two ranks give a row for each size, number of transfers and repeat; no process is left behind."""
-    timings = probe_here(TINY, timeout_s=120)
-    assert [(each.ranks, each.transfers, each.size_bytes) for each in timings] == [
+    rows = probe_here(TINY, Place("here"), timeout_s=120).rows
+    assert [(each.ranks, each.transfers, each.size_bytes) for each in rows] == [
         (2, transfers, size) for transfers in (1, 2) for size in (4, 65536) for _ in range(2)
     ]
-    assert all(each.time_s > 0 for each in timings)
+    assert all(each.time_s > 0 and each.place == Place("here") for each in rows)
     assert not multiprocessing.active_children()
 
 
@@ -92,12 +91,12 @@ def test_sizes_are_the_powers_of_two_between_two_ends() -> None:
 
 def test_bus_bandwidth_of_a_row_is_volume_over_time() -> None:
     """Four ranks move 2 * 3/4 * 1e6 bytes each; in 1 ms that is 12 Gbit/s."""
-    data = collect([Timing(ranks=4, size_bytes=1_000_000, transfers=2, time_s=1e-3)], Place("g4dn"))
+    timing = {"ranks": 4, "size_bytes": 1_000_000, "transfers": 2, "time_s": 1e-3}
+    data = collect([timing], Place("g4dn"))
     (row,) = data.rows
     assert row.bus_gbit_per_s == pytest.approx(12.0)
     assert row.time_s == pytest.approx(1e-3)
     assert (row.ranks, row.size_bytes, row.transfers, row.place.vm_type) == (4, 1_000_000, 2, "g4dn")
-    assert row.buffers is Buffers.IN_PLACE
     assert data.origin is Origin.MEASURED
 
 
@@ -155,7 +154,7 @@ def test_more_ranks_than_torchrun_started_are_refused(monkeypatch: pytest.Monkey
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="world_sizes: got 4, and torchrun started 2 ranks; start more"):
-        probe_joined(ProbeSettings(world_sizes=(2, 4)))
+        probe_joined(ProbeSettings(world_sizes=(2, 4)), Place("here"))
 
 
 def test_torchrun_is_recognised_by_what_it_sets() -> None:

@@ -157,7 +157,6 @@ def allreduce(
         MOST_BYTES,
         ProbeSettings,
         choose_sizes,
-        collect,
         describe_place,
         probe_here,
         probe_joined,
@@ -170,9 +169,7 @@ def allreduce(
     counts: dict[str, Any] = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
     if "ranks" in given:
         counts["world_sizes"] = given.pop("ranks")
-    settings = ProbeSettings(sizes_bytes=sizes, **counts)
+    settings, place = ProbeSettings(sizes_bytes=sizes, **counts), describe_place(given.pop("vm_type", "here"), **given)
     with Progress("probing"):
-        timings = (probe_joined if was_started_by_torchrun() else probe_here)(settings, **how)
-    if not timings:  # on ranks that are not the first
-        return 0
-    return deliver_measurements(collect(timings, describe_place(given.pop("vm_type", "here"), **given)), outputs)
+        data = (probe_joined if was_started_by_torchrun() else probe_here)(settings, place, **how)
+    return 0 if data is None else deliver_measurements(data, outputs)  # None on ranks that are not the first

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.profiling.allreduce_prober import ProbeSettings, Timing
+from optplan.profiling.allreduce_data import AllreduceData, Place
+from optplan.profiling.allreduce_prober import ProbeSettings, collect
 from optplan.profiling.allreduce_tables import read_measurements
 from optplan.profiling.profile_files import read_profile
 
@@ -124,9 +125,9 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
     """The options say what is measured; a row for each timing says what came out: 1.5 * 2 kB in 1 us are 24 Gbit/s."""
     asked: dict[str, object] = {}
 
-    def measure(settings: ProbeSettings, **options: object) -> list[Timing]:
+    def measure(settings: ProbeSettings, place: Place, **options: object) -> AllreduceData:
         asked.update(options, settings=settings)
-        return [Timing(ranks=4, size_bytes=2000, transfers=1, time_s=1e-6)]
+        return collect([{"ranks": 4, "size_bytes": 2000, "transfers": 1, "time_s": 1e-6}], place)
 
     monkeypatch.setattr("optplan.profiling.allreduce_prober.probe_here", measure)
     output = tmp_path / "measurements.csv"
