@@ -165,7 +165,7 @@ def measure_here(target: str, batches: list[int], iterations: int, bucket_mib: i
     least, most = (int(size) for size in (profile.layers.gradient_bytes.min(), profile.layers.gradient_bytes.max()))
     largest = 2 ** (most + bucket_mib * _MEBIBYTE - 1).bit_length()
     sizes = choose_sizes(largest, 2 ** (least.bit_length() - 1))
-    timings = measure_all(ProbeSettings(world_sizes=(group.get_world_size(),), sizes_bytes=sizes), kind)
+    timings = measure_all(ProbeSettings(ranks=(group.get_world_size(),), sizes_bytes=sizes), kind)
     return {
         "profile": profile.to_json_data(),
         "timings": timings,

@@ -45,7 +45,7 @@ def choose_sizes(most_bytes: int, least_bytes: int = LEAST_BYTES) -> tuple[int, 
 class ProbeSettings:
     """What is measured, and how carefully."""
 
-    world_sizes: Sequence[int] = (2,)  #: Numbers of ranks, 2 or more.
+    ranks: Sequence[int] = (2,)  #: Numbers of ranks, 2 or more.
     #: Of the buffer; multiples of 4, the size of a number.
     sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(MOST_BYTES))
     transfers: Sequence[int] = (1,)  #: All-reduces that are started at once; the paper's model knows their number.
@@ -56,7 +56,7 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""
-        least = {"world_sizes": 2, "sizes_bytes": LEAST_BYTES, "transfers": 1}
+        least = {"ranks": 2, "sizes_bytes": LEAST_BYTES, "transfers": 1}
         for name, allowed in least.items():
             values = getattr(self, name)
             if not values or len(set(values)) < len(values) or min(values) < allowed:
@@ -105,7 +105,7 @@ def probe_here(
     MissingExtraError
         When PyTorch is not installed.
     """
-    ranks = max(settings.world_sizes)
+    ranks = max(settings.ranks)
     backend = backend or choose_backend(ranks)
     rows = run_ranks(measure_all, ranks, (settings, _device_of(backend)), backend=backend, timeout_s=timeout_s)
     return collect(rows, place)
@@ -145,8 +145,8 @@ def probe_joined(
         When PyTorch is not installed.
     """
     started, rank, device = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
-    if max(settings.world_sizes) > started:
-        message = f"world_sizes: got {max(settings.world_sizes)}, and torchrun started {started} ranks"
+    if max(settings.ranks) > started:
+        message = f"ranks: got {max(settings.ranks)}, and torchrun started {started} ranks"
         raise UsageError(f"{message}; start more, or ask for fewer")
     backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
     check_backend(backend, device + 1)
@@ -168,7 +168,7 @@ def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, 
     import torch.distributed as group
 
     rows = []
-    for ranks in settings.world_sizes:
+    for ranks in settings.ranks:
         members = group.new_group(list(range(ranks)))  # every rank has to call this, member or not
         if group.get_rank() < ranks:
             points = ((transfers, size) for transfers in settings.transfers for size in settings.sizes_bytes)

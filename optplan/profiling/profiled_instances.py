@@ -47,26 +47,20 @@ def list_missing(sections: dict[str, Any]) -> list[str]:
     return [name for name in _NEEDED if name not in known]
 
 
-def renew_search(base: RubberBandInstance, sections: dict[str, Any], **given: float | None) -> RubberBandInstance:
+def renew_search(
+    base: RubberBandInstance, measured: SearchTimings, source: str, **given: float | None
+) -> RubberBandInstance:
     """Return a search's instance with the times of its trials as they were measured.
 
     What one machine cannot time stays: what spanning several instances adds, the most GPUs of a trial, and the cloud,
-    but for the fields that are given.
-
-    Parameters
-    ----------
-    base
-        The instance.
-    sections
-        From :func:`describe_search`.
-    **given
-        Fields of its cloud; None leaves them.
+    but for the fields that are ``given`` (None leaves one); ``source`` says how it was measured.
     """
-    old = base.training
-    kept = {"factor_by_instances": old.factor_by_instances, "most_gpus": old.most_gpus}
-    training = type(old).parse(sections["training"], path="training").replace(**_drop_missing(kept))
-    cloud = type(base.cloud).parse(base.cloud.to_json_data() | _drop_missing(given), path="cloud")
-    return base.replace(training=training, cloud=cloud, source=dict(base.source) | sections["source"])
+    kept = {"factor_by_instances": base.training.factor_by_instances, "most_gpus": base.training.most_gpus}
+    return base.replace(
+        training=measured.make_training().replace(**_drop_missing(kept)),
+        cloud=base.cloud.replace(**_drop_missing(given)),
+        source=dict(base.source) | {"profile": source},
+    )
 
 
 def renew_pauses(base: SeerInstance, measured: SearchTimings, source: str) -> SeerInstance:

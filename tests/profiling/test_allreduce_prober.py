@@ -112,8 +112,8 @@ def test_a_place_is_described_by_what_the_machine_says() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"world_sizes": (1, 2)}, r"world_sizes: got \[1, 2\]; list whole numbers from 2 on, each once"),
-        ({"world_sizes": ()}, r"world_sizes: got \[\]; list"),
+        ({"ranks": (1, 2)}, r"ranks: got \[1, 2\]; list whole numbers from 2 on, each once"),
+        ({"ranks": ()}, r"ranks: got \[\]; list"),
         ({"sizes_bytes": (8, 8)}, r"sizes_bytes: got \[8, 8\]; list whole numbers from 4 on, each once"),
         ({"sizes_bytes": (6,)}, "sizes_bytes: got 6; numbers of 4 bytes are exchanged, so give multiples"),
         ({"transfers": (0,)}, r"transfers: got \[0\]; list whole numbers from 1 on"),
@@ -153,8 +153,8 @@ def test_more_ranks_than_torchrun_started_are_refused(monkeypatch: pytest.Monkey
     """Two started ranks cannot measure four."""
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="world_sizes: got 4, and torchrun started 2 ranks; start more"):
-        probe_joined(ProbeSettings(world_sizes=(2, 4)), Place("here"))
+    with pytest.raises(UsageError, match="ranks: got 4, and torchrun started 2 ranks; start more"):
+        probe_joined(ProbeSettings(ranks=(2, 4)), Place("here"))
 
 
 def test_torchrun_is_recognised_by_what_it_sets() -> None:

@@ -118,7 +118,7 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
         "optplan measure allreduce --ranks 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
         "optplan measure allreduce --backend nccl --ranks 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
     ),
-    renamed={"world_sizes": "--ranks", "timeout_s": "--time-limit"},
+    renamed={"timeout_s": "--time-limit"},
     writes={"output": "the measurements as CSV"},
 )
 @click.option(
@@ -166,9 +166,7 @@ def allreduce(
     given = {name: value for name, value in options.items() if value is not None}
     sizes = choose_sizes(given.pop("most_bytes", MOST_BYTES), given.pop("least_bytes", LEAST_BYTES))
     how = {name: given.pop(name) for name in ("backend", "timeout_s") if name in given}
-    counts: dict[str, Any] = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
-    if "ranks" in given:
-        counts["world_sizes"] = given.pop("ranks")
+    counts: dict[str, Any] = {name: given.pop(name) for name in ("ranks", "transfers", "repeats") if name in given}
     settings, place = ProbeSettings(sizes_bytes=sizes, **counts), describe_place(given.pop("vm_type", "here"), **given)
     with Progress("probing"):
         data = (probe_joined if was_started_by_torchrun() else probe_here)(settings, place, **how)
