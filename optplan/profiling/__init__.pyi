@@ -40,9 +40,6 @@ from optplan.profiling.critical_batch import (
     fit_critical_batch as fit_critical_batch,
 )
 from optplan.profiling.learned_bandwidth import (
-    BandwidthPredictor as BandwidthPredictor,
-)
-from optplan.profiling.learned_bandwidth import (
     LearnedBandwidth as LearnedBandwidth,
 )
 from optplan.profiling.learned_bandwidth import (

@@ -12,7 +12,7 @@ from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.profiling.allreduce_data import AllreduceData, Measurement, Place
-from optplan.profiling.learned_bandwidth import BandwidthPredictor, LearnedBandwidth
+from optplan.profiling.learned_bandwidth import LearnedBandwidth
 from optplan.quantities import round_shared
 
 
@@ -100,11 +100,10 @@ def _tabulate_model(
     rows, columns = tuple(ranks) or model.measured_ranks, tuple(sizes) or model.measured_sizes_bytes
     _warn_beyond("ranks", rows, model.measured_ranks)
     _warn_beyond("sizes_bytes", columns, model.measured_sizes_bytes)
-    predictor = BandwidthPredictor(model)
     tables = {}
     for name, vm_type in types.items():
         places = _find_places(model.places, vm_type, region, model.vm_types)
-        found = [[predictor.predict(place, count, columns) for count in rows] for place in places]
+        found = [[model.predict(place, count, columns) for count in rows] for place in places]
         tables[name] = _make_table(rows, columns, round_shared(np.mean(np.array(found), axis=0)).tolist())
     sides = [(model.small, f"up to {model.mtu_bytes} bytes"), (model.large, "above")]
     errors = ", ".join(f"{side.mape:.1%} {where}" for side, where in sides if side is not None)

@@ -121,12 +121,8 @@ class RunView:
 
 
 @contextmanager
-def listening(
-    events: Path | None, teller: Teller, see: Callable[[told.Record], None] | None = None
-) -> Iterator[Callable[[told.Record], None]]:
+def listening(events: Path | None, teller: Teller) -> Iterator[Callable[[told.Record], None]]:
     """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
-
-    ``see`` is told what would be written down.
 
     On a terminal the last line of a search changes with every record.
     """
@@ -143,8 +139,6 @@ def listening(
             if file is not None and not isinstance(record, told.MetricsShown):  # each was written when it came
                 file.write(told.encode(record) + "\n")
                 file.flush()
-            if see is not None and not isinstance(record, told.Progressed):
-                see(record)
             for text in teller(record):
                 note(text)
             if line is not None and status is not None:
