@@ -9,6 +9,9 @@ from optplan.profiling.allreduce_data import (
 from optplan.profiling.allreduce_data import (
     format_csv as format_csv,
 )
+from optplan.profiling.allreduce_data import (
+    read_measurements as read_measurements,
+)
 from optplan.profiling.allreduce_prober import (
     ProbeSettings as ProbeSettings,
 )
@@ -20,9 +23,6 @@ from optplan.profiling.allreduce_prober import (
 )
 from optplan.profiling.allreduce_prober import (
     probe_joined as probe_joined,
-)
-from optplan.profiling.allreduce_tables import (
-    read_measurements as read_measurements,
 )
 from optplan.profiling.bandwidth_tabulation import (
     fill_bandwidth as fill_bandwidth,

@@ -1,7 +1,8 @@
 """Measured all-reduces: what the bandwidth model of section 4.2 learns from.
 
 The label is the *bus bandwidth* ``V / t`` with the volume ``V = 2 s (n - 1) / n`` of s bytes among n ranks. It is
-kept in Gbit/s, as clouds rate their networks.
+kept in Gbit/s, as clouds rate their networks. Tables in CSV carry the unit in the column's name, because tools differ
+by a factor of eight; a column that does not say its unit is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ import csv
 import hashlib
 import io
 import math
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-from optplan.errors import DataError
+from optplan.errors import DataError, DataWarning, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
+from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 
 #: Largest bus bandwidth that is believed, in Gbit/s: ten times what the fastest links between GPUs carry.
 MOST_GBIT_PER_S = 1e5
@@ -182,9 +188,104 @@ def list_records(data: AllreduceData) -> list[dict[str, str | float | None]]:
 
 
 def format_csv(data: AllreduceData) -> str:
-    """Write measurements as CSV, without loss; ``read_measurements`` of ``allreduce_tables`` reads it back."""
+    """Write measurements as CSV, without loss; :func:`read_measurements` reads it back."""
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
     table.writerows(list_records(data))
     return text.getvalue()
+
+
+_NEEDED = ("ranks", "size_bytes", "bus_gbit_per_s")
+#: Names of figures, and parts of names, that do not say their unit.
+_SIZES = ("size", "bytes", "message_size")
+_TIMES = ("time", "latency", "duration", "seconds", "us", "ms")
+_SPEAKING = ("bw", "bandwidth", "gbps", "gb/s", "gbit", "gbyte", "throughput")
+_FEATURES = {"memory": "memory_gib", "cores": "cpu_cores", "rated": "rated_gbit_per_s", "network": "rated_gbit_per_s"}
+
+
+def read_measurements(path: Path | str, *, unless_said: Place | None = None) -> AllreduceData:
+    """Read measurements from CSV.
+
+    Parameters
+    ----------
+    path
+        A table with the columns ``ranks``, ``size_bytes`` and ``bus_gbit_per_s``. The other columns are the fields of
+        :class:`Place`, and ``transfers`` and ``origin``.
+    unless_said
+        What is known of rows that do not say it themselves.
+
+    Returns
+    -------
+    AllreduceData
+        With the rows in the order of the file.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, a column does not say its unit, or a row has no bandwidth or an impossible one;
+        the message names the line.
+    """
+    path = Path(path)
+    header = read_header(path)
+    _check_header(path, header)
+    known = [name for name in COLUMNS if name in header]
+    given = unless_said or Place("")
+    if "vm_type" not in header and not given.vm_type:
+        raise DataError(str(path), "no column vm_type", "add it, or say which type of VM the rows are of")
+    rows = []
+    for line, values in read_rows(path, known):
+        texts = {name: value.strip() for name, value in zip(known, values, strict=True)}
+        try:
+            rows.append(_read_row(path, line, texts, given))
+        except DataError as error:
+            if error.path.startswith(str(path)):
+                raise
+            raise DataError(f"{path}:{line}", f"{error.path} {error.problem}", error.fix) from None
+    if not rows:
+        raise DataError(str(path), "has a header and no rows", "the file may be cut off")
+    return AllreduceData(tuple(rows))
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    others = [name for name in header if name not in COLUMNS]
+    for name in others:
+        fix = _ask_for_unit(name.lower())
+        if fix:
+            raise DataError(str(path), f"column {name!r} does not say what it holds in which unit", fix)
+    missing = [name for name in _NEEDED if name not in header]
+    if missing:
+        raise DataError(str(path), f"no column {', '.join(missing)}; found {', '.join(header)}", "add it")
+    if others:
+        message = f"{path}: columns that are not read: {', '.join(map(repr, others))}"
+        warnings.warn(message, DataWarning, stacklevel=3)
+
+
+def _ask_for_unit(column: str) -> str:
+    """Say how to name a column that speaks of a size, a bandwidth or a time, and is none of those that are known."""
+    if column in _SIZES:
+        return "name it size_bytes if it holds bytes"
+    if column in _FEATURES:
+        return f"name it {_FEATURES[column]}, in that unit"
+    if column in _TIMES or any(part in column for part in _SPEAKING):
+        return (
+            "name it bus_gbit_per_s if it holds Gbit/s of bus bandwidth; GB/s, as nccl-tests writes, are eight Gbit/s, "
+            "and nothing is guessed"
+        )
+    return ""
+
+
+def _read_row(path: Path, line: int, texts: Mapping[str, str], unless_said: Place) -> Measurement:
+    where, origins = f"{path}:{line}", (Origin.MEASURED.value, Origin.SYNTHETIC.value)
+    if texts.get("origin", "") not in ("", *origins):
+        raise DataError(where, f"origin is {texts['origin']!r}", nearest_name_hint(texts["origin"], origins))
+    said: dict[str, Any] = {name: texts[name] for name in PLACE_NAMES if texts.get(name)}
+    said |= {name: parse_number(path, line, name, texts[name]) for name in PLACE_NUMBERS if texts.get(name)}
+    return Measurement(
+        place=replace(unless_said, **said),
+        size_bytes=parse_whole(path, line, "size_bytes", texts["size_bytes"]),
+        ranks=parse_whole(path, line, "ranks", texts["ranks"]),
+        bus_gbit_per_s=parse_number(path, line, "bus_gbit_per_s", texts["bus_gbit_per_s"]),
+        transfers=parse_whole(path, line, "transfers", texts.get("transfers") or "1"),
+        synthetic=texts.get("origin") == Origin.SYNTHETIC,
+    )

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from optplan.errors import DataError, UsageError, show_value
+from optplan.formulations.srift.data.bandwidth import BITS_PER_BYTE
 from optplan.instances.plain_data import read_text
-from optplan.profiling.allreduce_data import AllreduceData, Measurement, Place
-from optplan.profiling.allreduce_tables import BANDWIDTHS, Conversion, reconcile
+from optplan.profiling.allreduce_data import AllreduceData, Measurement, Place, bandwidth_of
 from optplan.schema import LARGEST_EXACT
 
 #: What mpirun writes before each line with --tag-output.
@@ -29,12 +30,11 @@ _PROGRAM = re.compile(r"^#\s*Collective test starting:\s*(?:.*[/\\])?(\S+)")
 _TIME, _BUS, _WRONG = "time", "busbw", ("#wrong", "error")
 #: What stands there where sums were not checked.
 _UNCHECKED = "N/A"
-#: What the columns mean; and where switches add up (NCCL_ALGO=NVLS), for which nccl-tests has another factor.
-_RING: dict[str, Conversion] = {_TIME: BANDWIDTHS["time_us"], _BUS: BANDWIDTHS["bus_gbyte_per_s"]}
-_SWITCH: dict[str, Conversion] = {
-    **_RING,
-    _BUS: lambda value, size, ranks: BANDWIDTHS["bus_gbyte_per_s"](value, size, ranks) * 2.0 * (ranks + 1) / ranks,
-}
+#: By how much, beyond rounding, the bandwidth that stands there may differ from the one that the time tells.
+_AGREEMENT = 0.01
+_MICROSECONDS_PER_SECOND = 1e6
+#: Powers of ten up to which a figure is a float.
+_LARGEST_EXPONENT = 300
 
 Which = Literal["both", "out-of-place", "in-place"]
 
@@ -45,7 +45,8 @@ class _Timing(NamedTuple):
     where: str
     size_bytes: int
     which: Which
-    texts: dict[str, str]
+    time_us: str
+    bus_gbyte_per_s: str
 
 
 def read_nccl_tests(
@@ -134,7 +135,7 @@ class _Run:
         for timing in self.timings:
             if timing.size_bytes == 0:  # nccl-tests times empty buffers, too, when asked for sizes from 0 on
                 continue
-            bandwidth = _reconcile(timing, ranks)
+            bandwidth = _compute(timing, ranks)
             try:
                 row = Measurement(here, timing.size_bytes, ranks, bandwidth)
             except DataError as error:
@@ -173,19 +174,38 @@ class _Run:
             wrong = next((words[place] for place in range(start, len(names)) if names[place] in _WRONG), _UNCHECKED)
             if _is_wrong(where, wrong):
                 raise DataError(where, f"sums are wrong ({which})", "mend the machine, measure again")
-            texts = {_TIME: words[start], _BUS: words[names.index(_BUS, start)]}
-            self.timings.append(_Timing(where, int(words[0]), which, texts))
+            bus = words[names.index(_BUS, start)]
+            self.timings.append(_Timing(where, int(words[0]), which, words[start], bus))
 
 
-def _reconcile(timing: _Timing, ranks: int) -> float:
-    """Return the bandwidth that the time tells, in Gbit/s; the one that was written has to agree."""
+def _compute(timing: _Timing, ranks: int) -> float:
+    """Return the bandwidth that the time tells, in Gbit/s; the one that was written, as rounded, has to agree."""
+    time_us, _ = _read_figure(timing.where, _TIME, timing.time_us)
+    if time_us == 0:
+        raise DataError(timing.where, f"{_TIME} {timing.time_us} is no time", "measure again, or leave the row out")
+    found = bandwidth_of(timing.size_bytes, ranks, time_us / _MICROSECONDS_PER_SECOND)
+    written, half_digit = _read_figure(timing.where, _BUS, timing.bus_gbyte_per_s)
+    # Where switches add up (NCCL_ALGO=NVLS), nccl-tests has another factor.
+    for factor in (1.0, 2.0 * (ranks + 1) / ranks):
+        least, most = (BITS_PER_BYTE * factor * (written + sign * half_digit) for sign in (-1.0, 1.0))
+        if least * (1.0 - _AGREEMENT) <= found <= most * (1.0 + _AGREEMENT):
+            return found
+    problem = f"{_TIME} {timing.time_us} means {found:.4g} Gbit/s among {ranks} ranks, and so does not fit"
+    fix = "check the units, the size and the ranks"
+    raise DataError(timing.where, f"{problem} {_BUS} {timing.bus_gbyte_per_s}", fix)
+
+
+def _read_figure(where: str, column: str, text: str) -> tuple[float, float]:
+    """Return a number as written, and half a unit of its last digit."""
     try:
-        return reconcile(timing.texts, timing.size_bytes, ranks, where=timing.where, conversions=_RING)
-    except DataError as error:
-        try:
-            return reconcile(timing.texts, timing.size_bytes, ranks, where=timing.where, conversions=_SWITCH)
-        except DataError:
-            raise error from None
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or number < 0 or max(exponent, number.adjusted()) > _LARGEST_EXPONENT:
+        problem = f"{column} is {show_value(text)}; a number above zero is needed"
+        raise DataError(where, problem, "the file may be cut off")
+    return float(number), 0.5 * 10.0**exponent
 
 
 def _is_wrong(where: str, count: str) -> bool:

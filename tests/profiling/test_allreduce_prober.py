@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import MeasurementError, UsageError
-from optplan.profiling.allreduce_data import Origin, Place
+from optplan.profiling.allreduce_data import Origin, Place, read_measurements
 from optplan.profiling.allreduce_prober import (
     ProbeSettings,
     choose_sizes,
@@ -21,7 +21,6 @@ from optplan.profiling.allreduce_prober import (
     probe_joined,
     was_started_by_torchrun,
 )
-from optplan.profiling.allreduce_tables import read_measurements
 from optplan.profiling.process_groups import check_backend, choose_backend, run_ranks
 
 # Nothing is loaded where tests are collected: PyTorch takes seconds, and few of the quick ones need it.

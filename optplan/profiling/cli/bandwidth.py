@@ -155,8 +155,7 @@ def import_bandwidth(
 
 
 def _read_all(paths: Sequence[Path], vm_type: str) -> AllreduceData:
-    from optplan.profiling.allreduce_data import AllreduceData, Place
-    from optplan.profiling.allreduce_tables import read_measurements
+    from optplan.profiling.allreduce_data import AllreduceData, Place, read_measurements
 
     tables = [read_measurements(path, unless_said=Place(vm_type)) for path in paths]
     return AllreduceData(tuple(chain.from_iterable(table.rows for table in tables)))

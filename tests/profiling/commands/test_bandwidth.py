@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.instances.files import read_instance
-from optplan.profiling.allreduce_data import AllreduceData, format_csv
-from optplan.profiling.allreduce_tables import read_measurements
+from optplan.profiling.allreduce_data import AllreduceData, format_csv, read_measurements
 
 if TYPE_CHECKING:
     from tests.conftest import Runner

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.profiling.allreduce_data import AllreduceData, Place
+from optplan.profiling.allreduce_data import AllreduceData, Place, read_measurements
 from optplan.profiling.allreduce_prober import ProbeSettings, collect
-from optplan.profiling.allreduce_tables import read_measurements
 from optplan.profiling.profile_files import read_profile
 
 if TYPE_CHECKING:
