@@ -136,6 +136,7 @@ def test_empty_buffers_are_no_all_reduces(write: Write) -> None:
             r"out\.txt:15: sums are wrong \(out-of-place\); mend the",
         ),
         ("    14059 ", "     0.00 ", r"out\.txt:15: time 0\.00 is no time; measure again, or leave the row out"),
+        ("    14059 ", "      nan ", r"out\.txt:15: time is 'nan'; a number above zero is needed"),
         (
             "  2.38    2.38      0\n",
             "  2.38\n",
