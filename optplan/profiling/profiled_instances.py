@@ -8,7 +8,7 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.profiling.trial_timings import MeasuredSpeedup, SearchTimings, describe_seconds
+from optplan.profiling.trial_timings import Estimate, MeasuredSpeedup, SearchTimings, describe_seconds
 
 #: What a search's instance has to have besides what is timed.
 _NEEDED = ("experiment", "cloud.gpus_per_instance", "cloud.price_usd_per_hour")
@@ -30,7 +30,8 @@ def describe_search(
     **given
         Other fields of the cloud; None where they were not given. They go before what was measured.
     """
-    cloud = {"provision_s": describe_seconds([request_s]), "initialise_s": describe_seconds([launch_s])}
+    took = {"provision_s": request_s, "initialise_s": launch_s}
+    cloud = {name: describe_seconds(Estimate.of([seconds])) for name, seconds in took.items()}
     return {
         "formulation": "rubberband",
         "version": 1,
