@@ -142,9 +142,9 @@ class AllreduceData:
         return Origin.SYNTHETIC if kinds == {True} else Origin.MEASURED
 
     @property
-    def vm_types(self) -> tuple[str, ...]:
-        """Types of VM that were measured."""
-        return tuple(sorted({row.place.vm_type for row in self.rows}))
+    def places(self) -> tuple[Place, ...]:
+        """Where measurements were made."""
+        return tuple(dict.fromkeys(row.place for row in self.rows))
 
     @property
     def label(self) -> str:

@@ -93,11 +93,6 @@ class LearnedBandwidth(FrozenModel):
         """What it was learned from, in words."""
         return say_origin(self.origin, self.fingerprint)
 
-    @property
-    def vm_types(self) -> tuple[str, ...]:
-        """Types of VM that were measured."""
-        return self.names["vm_type"]
-
     def side_of(self, size_bytes: float) -> TransferModel:
         """Return the model for a size; there may be none on its side of the MTU."""
         is_small = size_bytes <= self.mtu_bytes

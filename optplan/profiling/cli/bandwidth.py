@@ -203,7 +203,7 @@ def _show_model(model: LearnedBandwidth) -> Iterable[Shown]:
         for name, side in ((f"up to {model.mtu_bytes:,} B", model.small), ("larger", model.large))
         if side is not None
     ]
-    yield fact_table([("learned from", model.label), ("types of VM", ", ".join(model.vm_types))])
+    yield fact_table([("learned from", model.label), ("types of VM", ", ".join(model.names["vm_type"]))])
     yield ""
     yield record_table(
         "models",
