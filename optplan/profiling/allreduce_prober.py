@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,22 +23,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 _BYTES_PER_NUMBER = 4
-#: Sizes that the paper measures: powers of two, from one number on.
-LEAST_BYTES = 4
-#: The largest buffer, unless said.
-MOST_BYTES = 16 * 2**20
 #: All-reduces of one timing, at most; small ones take too little time to be timed one by one.
 _MOST_TURNS = 200
-
-
-def choose_sizes(most_bytes: int, least_bytes: int = LEAST_BYTES) -> tuple[int, ...]:
-    """List the powers of two between two sizes, as the paper's grid has them."""
-    powers = (2**power for power in range(2, most_bytes.bit_length()))
-    sizes = tuple(size for size in powers if least_bytes <= size <= most_bytes)
-    if not sizes:
-        message = f"sizes: no power of two from {max(least_bytes, LEAST_BYTES)} to {most_bytes} bytes; widen the range"
-        raise UsageError(message)
-    return sizes
 
 
 @dataclass(frozen=True)
@@ -46,8 +32,9 @@ class ProbeSettings:
     """What is measured, and how carefully."""
 
     ranks: Sequence[int] = (2,)  #: Numbers of ranks, 2 or more.
-    #: Of the buffer; multiples of 4, the size of a number.
-    sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(MOST_BYTES))
+    #: least_bytes, most_bytes: Ends of the buffers' sizes: powers of two, from one number on, as the paper's grid has.
+    least_bytes: int = _BYTES_PER_NUMBER
+    most_bytes: int = 16 * 2**20
     transfers: Sequence[int] = (1,)  #: All-reduces that are started at once; the paper's model knows their number.
     repeats: int = 5  #: Timings of each point; each becomes a row.
     warm_up: int = 3  #: All-reduces before them.
@@ -56,21 +43,24 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""
-        least = {"ranks": 2, "sizes_bytes": LEAST_BYTES, "transfers": 1}
-        for name, allowed in least.items():
+        for name, allowed in {"ranks": 2, "transfers": 1}.items():
             values = getattr(self, name)
             if not values or len(set(values)) < len(values) or min(values) < allowed:
                 raise UsageError(f"{name}: got {list(values)}; list whole numbers from {allowed} on, each once")
-        for size in self.sizes_bytes:
-            if size % _BYTES_PER_NUMBER:
-                raise UsageError(
-                    f"sizes_bytes: got {size}; numbers of {_BYTES_PER_NUMBER} bytes are exchanged, so give multiples"
-                )
+        if not self.sizes_bytes:
+            ends = f"{max(self.least_bytes, _BYTES_PER_NUMBER)} to {self.most_bytes} bytes"
+            raise UsageError(f"sizes: no power of two from {ends}; widen the range")
         if self.repeats < 1 or self.warm_up < 0 or self.timing_s < 0:
             raise UsageError(
                 f"repeats {self.repeats}, warm_up {self.warm_up}, timing_s {self.timing_s}: at least one repeat and no "
                 "negative numbers are needed"
             )
+
+    @property
+    def sizes_bytes(self) -> tuple[int, ...]:
+        """Sizes of the buffers, ascending."""
+        powers = (2**power for power in range(2, self.most_bytes.bit_length()))
+        return tuple(size for size in powers if size >= self.least_bytes)
 
 
 def probe_here(

@@ -14,7 +14,6 @@ from optplan.errors import MeasurementError, UsageError
 from optplan.profiling.allreduce_data import Origin, Place, read_measurements
 from optplan.profiling.allreduce_prober import (
     ProbeSettings,
-    choose_sizes,
     collect,
     describe_place,
     probe_here,
@@ -27,7 +26,7 @@ from optplan.profiling.process_groups import check_backend, choose_backend, run_
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
 #: Two sizes, one and two transfers, two timings of each: 8 rows.
-TINY = ProbeSettings(sizes_bytes=(4, 65536), transfers=(1, 2), repeats=2, warm_up=1, timing_s=0.001)
+TINY = ProbeSettings(most_bytes=8, transfers=(1, 2), repeats=2, warm_up=1, timing_s=0.001)
 
 
 @pytest.mark.real
@@ -35,7 +34,7 @@ def test_real_all_reduces_between_two_processes_are_measured() -> None:
     """Two ranks give a row for each size, number of transfers and repeat; no process is left behind."""
     rows = probe_here(TINY, Place("here"), timeout_s=120).rows
     assert [(each.ranks, each.transfers, each.size_bytes) for each in rows] == [
-        (2, transfers, size) for transfers in (1, 2) for size in (4, 65536) for _ in range(2)
+        (2, transfers, size) for transfers in (1, 2) for size in (4, 8) for _ in range(2)
     ]
     assert all(each.time_s > 0 and each.place == Place("here") for each in rows)
     assert not multiprocessing.active_children()
@@ -81,11 +80,11 @@ def test_ranks_that_take_too_long_are_ended() -> None:
 
 def test_sizes_are_the_powers_of_two_between_two_ends() -> None:
     """The ends belong to them where they are powers of two; 16 MB ends at 8 MiB."""
-    assert choose_sizes(64, 8) == (8, 16, 32, 64)
-    assert choose_sizes(20) == (4, 8, 16)
-    assert choose_sizes(16_000_000)[-1] == 8 * 2**20
+    assert ProbeSettings(least_bytes=8, most_bytes=64).sizes_bytes == (8, 16, 32, 64)
+    assert ProbeSettings(most_bytes=20).sizes_bytes == (4, 8, 16)
+    assert ProbeSettings(most_bytes=16_000_000).sizes_bytes[-1] == 8 * 2**20
     with pytest.raises(UsageError, match="sizes: no power of two from 17 to 31 bytes; widen the range"):
-        choose_sizes(31, 17)
+        ProbeSettings(least_bytes=17, most_bytes=31)
 
 
 def test_bus_bandwidth_of_a_row_is_volume_over_time() -> None:
@@ -113,8 +112,8 @@ def test_a_place_is_described_by_what_the_machine_says() -> None:
     [
         ({"ranks": (1, 2)}, r"ranks: got \[1, 2\]; list whole numbers from 2 on, each once"),
         ({"ranks": ()}, r"ranks: got \[\]; list"),
-        ({"sizes_bytes": (8, 8)}, r"sizes_bytes: got \[8, 8\]; list whole numbers from 4 on, each once"),
-        ({"sizes_bytes": (6,)}, "sizes_bytes: got 6; numbers of 4 bytes are exchanged, so give multiples"),
+        ({"transfers": (8, 8)}, r"transfers: got \[8, 8\]; list whole numbers from 1 on, each once"),
+        ({"most_bytes": 3}, "sizes: no power of two from 4 to 3 bytes"),
         ({"transfers": (0,)}, r"transfers: got \[0\]; list whole numbers from 1 on"),
         ({"repeats": 0}, "repeats 0, .* at least one repeat and no negative numbers are needed"),
     ],

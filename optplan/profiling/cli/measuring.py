@@ -153,10 +153,7 @@ def allreduce(
     allreduce --ranks 2,4 -o measurements.csv`; the first rank writes.
     """
     from optplan.profiling.allreduce_prober import (
-        LEAST_BYTES,
-        MOST_BYTES,
         ProbeSettings,
-        choose_sizes,
         describe_place,
         probe_here,
         probe_joined,
@@ -164,10 +161,10 @@ def allreduce(
     )
 
     given = {name: value for name, value in options.items() if value is not None}
-    sizes = choose_sizes(given.pop("most_bytes", MOST_BYTES), given.pop("least_bytes", LEAST_BYTES))
     how = {name: given.pop(name) for name in ("backend", "timeout_s") if name in given}
-    counts: dict[str, Any] = {name: given.pop(name) for name in ("ranks", "transfers", "repeats") if name in given}
-    settings, place = ProbeSettings(sizes_bytes=sizes, **counts), describe_place(given.pop("vm_type", "here"), **given)
+    names = ("ranks", "least_bytes", "most_bytes", "transfers", "repeats")
+    settings = ProbeSettings(**{name: given.pop(name) for name in names if name in given})
+    place = describe_place(given.pop("vm_type", "here"), **given)
     with Progress("probing"):
         data = (probe_joined if was_started_by_torchrun() else probe_here)(settings, place, **how)
     return 0 if data is None else deliver_measurements(data, outputs)  # None on ranks that are not the first

@@ -146,7 +146,7 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
         "--json",
     )
     assert shown.code == 0, shown.err
-    settings = ProbeSettings(ranks=(2, 4), sizes_bytes=(1024, 2048, 4096), transfers=(1, 2), repeats=2)
+    settings = ProbeSettings(ranks=(2, 4), least_bytes=1024, most_bytes=4096, transfers=(1, 2), repeats=2)
     assert asked == {"settings": settings, "timeout_s": 120.0}
     (row,) = read_measurements(output).rows
     assert (row.place.vm_type, row.ranks, row.size_bytes) == ("desk", 4, 2000)
