@@ -2,7 +2,7 @@
 
 The label is the *bus bandwidth* ``V / t`` with the volume ``V = 2 s (n - 1) / n`` of s bytes among n ranks. It is
 kept in Gbit/s, as clouds rate their networks. Tables in CSV carry the unit in the column's name, because tools differ
-by a factor of eight; a column that does not say its unit is refused, never guessed.
+by a factor of eight: no unit is guessed.
 """
 
 from __future__ import annotations
@@ -196,12 +196,8 @@ def format_csv(data: AllreduceData) -> str:
     return text.getvalue()
 
 
+#: Columns that every table has, beside the type of VM.
 _NEEDED = ("ranks", "size_bytes", "bus_gbit_per_s")
-#: Names of figures, and parts of names, that do not say their unit.
-_SIZES = ("size", "bytes", "message_size")
-_TIMES = ("time", "latency", "duration", "seconds", "us", "ms")
-_SPEAKING = ("bw", "bandwidth", "gbps", "gb/s", "gbit", "gbyte", "throughput")
-_FEATURES = {"memory": "memory_gib", "cores": "cpu_cores", "rated": "rated_gbit_per_s", "network": "rated_gbit_per_s"}
 
 
 def read_measurements(path: Path | str, *, unless_said: Place | None = None) -> AllreduceData:
@@ -223,8 +219,8 @@ def read_measurements(path: Path | str, *, unless_said: Place | None = None) -> 
     Raises
     ------
     DataError
-        When the file cannot be read, a column does not say its unit, or a row has no bandwidth or an impossible one;
-        the message names the line.
+        When the file cannot be read, a column is missing, or a row has no bandwidth or an impossible one; the message
+        names the line.
     """
     path = Path(path)
     header = read_header(path)
@@ -248,31 +244,14 @@ def read_measurements(path: Path | str, *, unless_said: Place | None = None) -> 
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
-    others = [name for name in header if name not in COLUMNS]
-    for name in others:
-        fix = _ask_for_unit(name.lower())
-        if fix:
-            raise DataError(str(path), f"column {name!r} does not say what it holds in which unit", fix)
     missing = [name for name in _NEEDED if name not in header]
     if missing:
-        raise DataError(str(path), f"no column {', '.join(missing)}; found {', '.join(header)}", "add it")
+        fix = "add it, or name so what is in that unit: GB/s of bus bandwidth, as nccl-tests writes, are eight Gbit/s"
+        raise DataError(str(path), f"no column {', '.join(missing)}; found {', '.join(header)}", fix)
+    others = [name for name in header if name not in COLUMNS]
     if others:
         message = f"{path}: columns that are not read: {', '.join(map(repr, others))}"
         warnings.warn(message, DataWarning, stacklevel=3)
-
-
-def _ask_for_unit(column: str) -> str:
-    """Say how to name a column that speaks of a size, a bandwidth or a time, and is none of those that are known."""
-    if column in _SIZES:
-        return "name it size_bytes if it holds bytes"
-    if column in _FEATURES:
-        return f"name it {_FEATURES[column]}, in that unit"
-    if column in _TIMES or any(part in column for part in _SPEAKING):
-        return (
-            "name it bus_gbit_per_s if it holds Gbit/s of bus bandwidth; GB/s, as nccl-tests writes, are eight Gbit/s, "
-            "and nothing is guessed"
-        )
-    return ""
 
 
 def _read_row(path: Path, line: int, texts: Mapping[str, str], unless_said: Place) -> Measurement:

@@ -140,7 +140,7 @@ def test_measurements_without_units_are_refused(run: Runner, tmp_path: Path) -> 
     path.write_text("vm_type,ranks,size_bytes,busbw\na,2,8,50\n", encoding="utf-8")
     told = run("measure", "bandwidth", path)
     assert told.code == 1
-    assert "column 'busbw' does not say what it holds in which unit; name it bus_gbit_per_s if it holds" in told.err
+    assert "no column bus_gbit_per_s; found vm_type, ranks, size_bytes, busbw; add it, or name so what" in told.err
 
 
 CATALOG = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\nquad,V100,4,12.0,3.0,east\n"
