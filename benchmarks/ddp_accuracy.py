@@ -141,7 +141,6 @@ def measure_here(target: str, batches: list[int], iterations: int, bucket_mib: i
     """Profile, probe and train, on every rank; rank 0's figures count, but for the slowest rank's of the probe."""
     import torch.distributed as group
 
-    kind = "cuda" if on_gpu else "cpu"
     device = f"cuda:{group.get_rank()}" if on_gpu else "cpu"
     workload = load_workload(target).moved(device)
 
@@ -165,7 +164,7 @@ def measure_here(target: str, batches: list[int], iterations: int, bucket_mib: i
     least, most = (int(size) for size in (profile.layers.gradient_bytes.min(), profile.layers.gradient_bytes.max()))
     largest = 2 ** (most + bucket_mib * _MEBIBYTE - 1).bit_length()
     ends = {"least_bytes": 2 ** (least.bit_length() - 1), "most_bytes": largest}
-    timings = measure_all(ProbeSettings(ranks=(group.get_world_size(),), **ends), kind)
+    timings = measure_all(ProbeSettings(ranks=(group.get_world_size(),), **ends))
     return {
         "profile": profile.to_json_data(),
         "timings": timings,

@@ -19,10 +19,7 @@ from optplan.profiling.allreduce_prober import (
     describe_place as describe_place,
 )
 from optplan.profiling.allreduce_prober import (
-    probe_here as probe_here,
-)
-from optplan.profiling.allreduce_prober import (
-    probe_joined as probe_joined,
+    probe as probe,
 )
 from optplan.profiling.bandwidth_tabulation import (
     fill_bandwidth as fill_bandwidth,

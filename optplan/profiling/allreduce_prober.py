@@ -1,7 +1,7 @@
 """Measures real all-reduces with torch.distributed, over sizes, ranks and simultaneous transfers (4.2).
 
 On one machine the ranks are processes that talk over the loopback interface (gloo) or between its GPUs (nccl). On
-several machines torchrun starts the ranks, and each of them calls :func:`probe_joined`.
+several machines torchrun starts the ranks, and each of them calls :func:`probe`.
 """
 
 from __future__ import annotations
@@ -63,26 +63,29 @@ class ProbeSettings:
         return tuple(size for size in powers if size >= self.least_bytes)
 
 
-def probe_here(
+def probe(
     settings: ProbeSettings, place: Place, *, backend: str | None = None, timeout_s: float = 600.0
-) -> AllreduceData:
-    """Measure all-reduces between processes of this machine.
+) -> AllreduceData | None:
+    """Measure all-reduces between processes of this machine, or between the ranks that torchrun started.
+
+    Each of these has to call this with the same settings; of fewer ranks than were started the first ones take part.
 
     Parameters
     ----------
     settings
         What is measured.
     place
-        This machine, as :func:`describe_place` describes it.
+        This machine, or the first rank's, as :func:`describe_place` describes it.
     backend
-        ``gloo`` over the loopback interface, or ``nccl`` between this machine's GPUs; None: nccl if there are enough.
+        ``gloo``, on one machine over the loopback interface, or ``nccl`` between GPUs; None: nccl where each of this
+        machine's ranks can have one.
     timeout_s
-        For the whole measurement.
+        For the whole measurement; for each all-reduce where torchrun started the ranks.
 
     Returns
     -------
-    AllreduceData
-        By ranks, transfers, sizes and repeats.
+    AllreduceData or None
+        By ranks, transfers, sizes and repeats; None on all ranks of torchrun's but the first.
 
     Raises
     ------
@@ -91,14 +94,23 @@ def probe_here(
     MeasurementError
         When a rank fails, or time is up.
     UsageError
-        When the backend is not there or has too few devices.
+        When the backend is not there or has too few devices, or torchrun started too few ranks.
     MissingExtraError
         When PyTorch is not installed.
     """
-    ranks = max(settings.ranks)
-    backend = backend or choose_backend(ranks)
-    rows = run_ranks(measure_all, ranks, (settings, _device_of(backend)), backend=backend, timeout_s=timeout_s)
-    return collect(rows, place)
+    most = max(settings.ranks)
+    if not was_started_by_torchrun():
+        rows = run_ranks(measure_all, most, (settings,), backend=backend or choose_backend(most), timeout_s=timeout_s)
+        return collect(rows, place)
+    started, rank, device = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
+    if most > started:
+        message = f"ranks: got {most}, and torchrun started {started} ranks"
+        raise UsageError(f"{message}; start more, or ask for fewer")
+    backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
+    check_backend(backend, device + 1)
+    with joined_group(backend, device, timeout=timedelta(seconds=timeout_s)):
+        rows = measure_all(settings)
+    return collect(rows, place) if rank == 0 else None
 
 
 def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
@@ -106,50 +118,7 @@ def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool
     return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(environment)
 
 
-def probe_joined(
-    settings: ProbeSettings, place: Place, *, backend: str | None = None, timeout_s: float = 600.0
-) -> AllreduceData | None:
-    """Measure all-reduces between ranks that torchrun started, on one machine or several.
-
-    Every rank has to call this with the same settings; ``place`` is the first one's, as of :func:`probe_here`.
-
-    Parameters
-    ----------
-    settings
-        What is measured; numbers of ranks up to those that were started. A smaller number takes the first ranks.
-    backend
-        ``gloo`` or ``nccl``; None: nccl where each of this machine's ranks can have a GPU.
-    timeout_s
-        For each all-reduce.
-
-    Returns
-    -------
-    AllreduceData or None
-        On rank 0; None on the others.
-
-    Raises
-    ------
-    UsageError
-        When more ranks are asked for than there are, or the backend is not there.
-    MissingExtraError
-        When PyTorch is not installed.
-    """
-    started, rank, device = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
-    if max(settings.ranks) > started:
-        message = f"ranks: got {max(settings.ranks)}, and torchrun started {started} ranks"
-        raise UsageError(f"{message}; start more, or ask for fewer")
-    backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
-    check_backend(backend, device + 1)
-    with joined_group(backend, device, timeout=timedelta(seconds=timeout_s)):
-        rows = measure_all(settings, _device_of(backend))
-    return collect(rows, place) if rank == 0 else None
-
-
-def _device_of(backend: str) -> str:
-    return "cuda" if backend == NCCL else "cpu"
-
-
-def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, Any]]:
+def measure_all(settings: ProbeSettings) -> list[dict[str, Any]]:
     """Measure every point on every rank of the default process group; ranks in fewer points return fewer timings.
 
     A timing says ``ranks``, ``transfers``, ``size_bytes``, and ``time_s`` until the last of the transfers was done on
@@ -157,7 +126,7 @@ def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, 
     """
     import torch.distributed as group
 
-    rows = []
+    rows, device = [], "cuda" if group.get_backend() == NCCL else "cpu"
     for ranks in settings.ranks:
         members = group.new_group(list(range(ranks)))  # every rank has to call this, member or not
         if group.get_rank() < ranks:

@@ -16,8 +16,7 @@ from optplan.profiling.allreduce_prober import (
     ProbeSettings,
     collect,
     describe_place,
-    probe_here,
-    probe_joined,
+    probe,
     was_started_by_torchrun,
 )
 from optplan.profiling.process_groups import check_backend, choose_backend, run_ranks
@@ -32,7 +31,9 @@ TINY = ProbeSettings(most_bytes=8, transfers=(1, 2), repeats=2, warm_up=1, timin
 @pytest.mark.real
 def test_real_all_reduces_between_two_processes_are_measured() -> None:
     """Two ranks give a row for each size, number of transfers and repeat; no process is left behind."""
-    rows = probe_here(TINY, Place("here"), timeout_s=120).rows
+    data = probe(TINY, Place("here"), timeout_s=120)
+    assert data is not None
+    rows = data.rows
     assert [(each.ranks, each.transfers, each.size_bytes) for each in rows] == [
         (2, transfers, size) for transfers in (1, 2) for size in (4, 8) for _ in range(2)
     ]
@@ -149,10 +150,11 @@ def test_nccl_needs_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_more_ranks_than_torchrun_started_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two started ranks cannot measure four."""
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
+    named = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in {**named, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="ranks: got 4, and torchrun started 2 ranks; start more"):
-        probe_joined(ProbeSettings(ranks=(2, 4)), Place("here"))
+        probe(ProbeSettings(ranks=(2, 4)), Place("here"))
 
 
 def test_torchrun_is_recognised_by_what_it_sets() -> None:

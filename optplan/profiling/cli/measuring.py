@@ -155,9 +155,7 @@ def allreduce(
     from optplan.profiling.allreduce_prober import (
         ProbeSettings,
         describe_place,
-        probe_here,
-        probe_joined,
-        was_started_by_torchrun,
+        probe,
     )
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -166,5 +164,5 @@ def allreduce(
     settings = ProbeSettings(**{name: given.pop(name) for name in names if name in given})
     place = describe_place(given.pop("vm_type", "here"), **given)
     with Progress("probing"):
-        data = (probe_joined if was_started_by_torchrun() else probe_here)(settings, place, **how)
+        data = probe(settings, place, **how)
     return 0 if data is None else deliver_measurements(data, outputs)  # None on ranks that are not the first

@@ -128,7 +128,7 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
         asked.update(options, settings=settings)
         return collect([{"ranks": 4, "size_bytes": 2000, "transfers": 1, "time_s": 1e-6}], place)
 
-    monkeypatch.setattr("optplan.profiling.allreduce_prober.probe_here", measure)
+    monkeypatch.setattr("optplan.profiling.allreduce_prober.probe", measure)
     output = tmp_path / "measurements.csv"
     sizes = ("--least-bytes", "1KiB", "--most-bytes", "4KiB", "--ranks", "2,4", "--transfers", "1,2")
     shown = run(
