@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
 from optplan.execution.journal import COUNT
+from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
@@ -244,18 +245,17 @@ def _run_kind(name: str) -> RunKind:
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    fields, terms = dict(given), dict[str, float | str]()
+    """Return the fields of options that parameters fill."""
+    fields = dict(given)
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None
     if "sbatch" in fields:
         fields["sbatch"] = dict(fields["sbatch"])
     if "node_gpus" in fields:
         fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
-    if "every_s" in fields:
-        every_s = terms["every_s"] = fields.pop("every_s")
-        terms["settle_s"] = min(5.0, every_s / 4.0)
-    if "window_s" in fields:
-        terms["window_h"] = fields.pop("window_s") / 3600.0
-    if "hold_budget" in fields:
-        terms["hold_budget"] = fields.pop("hold_budget")
+    terms = {name: fields.pop(name) for name in _PARAMETERS["terms"] if name in fields}
+    if "every_s" in terms:
+        terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
+    if "window_s" in terms:
+        terms["window_h"] = terms.pop("window_s") / SECONDS_PER_HOUR
     return fields | ({"terms": terms} if terms else {})
