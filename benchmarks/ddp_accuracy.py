@@ -19,7 +19,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmT
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.profiling.allreduce_data import Place
-from optplan.profiling.allreduce_prober import ProbeSettings, Timing, choose_sizes, collect, measure_all
+from optplan.profiling.allreduce_prober import ProbeSettings, collect, measure_all
 from optplan.profiling.bandwidth_tabulation import tabulate
 from optplan.profiling.process_groups import GLOO, NCCL, run_ranks
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
@@ -119,7 +119,7 @@ def check_accuracy(
 def predict_all(found: Mapping[str, Any], ranks: int, batches: Sequence[int], bucket_mib: int) -> Accuracy:
     """Predict what the ranks measured, at these batches."""
     profile = JobProfile.parse(found["profile"])
-    probed = tabulate(collect([Timing(**row) for row in found["timings"]], Place(_HERE)))
+    probed = tabulate(collect(found["timings"], Place(_HERE)))
     rows = tuple(
         _predict(profile, probed, ranks, batch, statistics.median(measured), bucket_mib * _MEBIBYTE)
         for batch, measured in zip(batches, found["iterations"], strict=True)
@@ -141,7 +141,6 @@ def measure_here(target: str, batches: list[int], iterations: int, bucket_mib: i
     """Profile, probe and train, on every rank; rank 0's figures count, but for the slowest rank's of the probe."""
     import torch.distributed as group
 
-    kind = "cuda" if on_gpu else "cpu"
     device = f"cuda:{group.get_rank()}" if on_gpu else "cpu"
     workload = load_workload(target).moved(device)
 
@@ -164,8 +163,8 @@ def measure_here(target: str, batches: list[int], iterations: int, bucket_mib: i
     # The powers of two around all layers and all buckets, of which one may hold the largest layer and more.
     least, most = (int(size) for size in (profile.layers.gradient_bytes.min(), profile.layers.gradient_bytes.max()))
     largest = 2 ** (most + bucket_mib * _MEBIBYTE - 1).bit_length()
-    sizes = choose_sizes(largest, 2 ** (least.bit_length() - 1))
-    timings = measure_all(ProbeSettings(world_sizes=(group.get_world_size(),), sizes_bytes=sizes), kind)
+    ends = {"least_bytes": 2 ** (least.bit_length() - 1), "most_bytes": largest}
+    timings = measure_all(ProbeSettings(ranks=(group.get_world_size(),), **ends))
     return {
         "profile": profile.to_json_data(),
         "timings": timings,

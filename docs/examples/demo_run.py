@@ -18,7 +18,7 @@ from rich.console import Console
 
 import optplan
 from optplan.execution import RunOutcome, build_comparison_page, comparison_table, run
-from optplan.profiling import ProfileSettings, describe_search, profile_here, renew_search, summarise
+from optplan.profiling import ProfileSettings, profile_here, renew_search, summarise
 
 HERE = Path(__file__).parent
 TRAINABLE = f"{HERE / 'digits_search.py'}:Digits"
@@ -32,8 +32,7 @@ def profile(instance: optplan.RubberBandInstance, space: object) -> optplan.Rubb
     """Return the instance with the times of its trials as they are here."""
     settings = ProfileSettings((1, 2), iterations=4, warm_up=1, repetitions=2)
     profiled = profile_here(settings, space=space, train=TRAINABLE, step_wait_s=STEP_S)
-    measured = summarise(profiled.timings)
-    return renew_search(instance, describe_search(measured, profiled.request_s, profiled.launch_s, "make demo-run"))
+    return renew_search(instance, summarise(profiled.timings), "make demo-run")
 
 
 def find_least_time(instance: optplan.RubberBandInstance) -> float:

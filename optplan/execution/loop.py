@@ -19,6 +19,7 @@ from optplan.errors import OptplanError
 from optplan.execution import records as told
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, Reported
+from optplan.execution.scheduler import read_metric
 from optplan.execution.state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
@@ -55,10 +56,10 @@ class Curves:
     def see(self, event: told.Progressed) -> None:
         """Take note of an iteration."""
         shown = [event.metrics.get(self._metric)] if self._metric else [*event.metrics.values()]
-        numbers = [each for each in shown if isinstance(each, int | float) and not isinstance(each, bool)]
+        numbers = [each for each in map(read_metric, shown) if not math.isnan(each)]
         done = event.iterations - self._begun.setdefault(event.operation, event.iterations)
-        if numbers and math.isfinite(numbers[0]) and not done % (1 << max(0, done.bit_length() - _WHOLE)):
-            self._points.setdefault(event.operation, []).append((event.iterations, float(numbers[0])))
+        if numbers and not done % (1 << max(0, done.bit_length() - _WHOLE)):
+            self._points.setdefault(event.operation, []).append((event.iterations, numbers[0]))
             self._since_s = min(self._since_s, event.t)
 
     def take(self, now_s: float, *, at_once: bool) -> list[told.Record]:

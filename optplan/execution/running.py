@@ -201,20 +201,21 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         return make_executor(options.executor, gpus, self._gather_settings(**own), now_s=self._clock_s())
 
     def _make_virtual(self, plan: Plan) -> Executor:
-        from optplan.execution.virtual import Reality, Rehearsal, VirtualExecutor
+        from optplan.execution.virtual import Rehearsal, VirtualExecutor
 
         options, training = self.options, None
         if options.train:
             root = Path(self._held.enter_context(TemporaryDirectory())) if self.journal is None else self.journal.folder
             training = Rehearsal(plan, options.train, Path(options.folder), root)
-        reality = Reality(options.slower, options.dearer, _retime)
         return VirtualExecutor(
             plan,
             seed=options.seed,
             lucky=options.lucky,
             training=training,
             now_s=self.state.t,
-            reality=reality,
+            slower=options.slower,
+            dearer=options.dearer,
+            retime=_retime,
         )
 
     def _make_replanner(self) -> Replanner | None:

@@ -21,6 +21,7 @@ from optplan.contracts import configurations
 from optplan.contracts.configurations import Configuration, Range
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import DataError, DataWarning, nearest_name_hint, show_value
+from optplan.execution.scheduler import read_metric
 from optplan.formulations.seer.data.search_space import list_values
 from optplan.instances.plain_data import require_json
 from optplan.schema import LARGEST_AMOUNT, LARGEST_EXACT
@@ -79,7 +80,7 @@ def _read_values(values: object, path: str) -> Sequence[Any] | Range:
     if kind == "choice":
         require_json(ends, f"{path}.{kind}")
         return ends
-    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in ends)
+    numbers = not any(math.isnan(read_metric(end)) for end in ends)
     if len(ends) != 2 or not numbers or not ends[0] < ends[1]:
         raise DataError(f"{path}.{kind}", f"got {show_value(ends)}", "two numbers, the lower one first, are needed")
     if kind == "loguniform" and not ends[0] > 0:

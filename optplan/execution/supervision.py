@@ -39,8 +39,8 @@ END_NOW = signal.SIGUSR1
 #: In the environment of all processes of an operation, by which they are known should both supervisors be killed.
 _TOKEN = "OPTPLAN_GROUP"
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM, END_NOW)
-#: Seconds between two looks for a driver, at most, and at the length of a log.
-_LOOK_S, _LOG_LOOK_S = 1.0, 0.1
+#: Seconds between two looks for a driver, at most, and at what a supervisor watches besides.
+_LOOK_S, _DUTY_LOOK_S = 1.0, 0.1
 #: Of Linux's prctl(2).
 _PDEATHSIG, _SUBREAPER = 1, 36
 
@@ -219,11 +219,6 @@ class _Duty:
     end_at: float | None = None  #: When it is ended, on the monotonic clock; None unless it was asked to.
     driver_at: float = 0.0
 
-    @property
-    def look_s(self) -> float:
-        others_s = _LOOK_S if self.driver is None else self.driver.look_s
-        return others_s if self.log is None else min(others_s, _LOG_LOOK_S)
-
     def ask(self) -> None:
         if self.end_at is None:
             self.end_at = time.monotonic() + self.grace_s
@@ -289,7 +284,7 @@ def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:
     """Wait for a child's end, or for word that all is to end; then end what is left and write down how it went."""
     code: int | None = None
     while code is None:
-        said = signal.sigtimedwait(_WATCHED, duty.look_s) if duty is not None else signal.sigwaitinfo(_WATCHED)
+        said = signal.sigtimedwait(_WATCHED, _DUTY_LOOK_S) if duty is not None else signal.sigwaitinfo(_WATCHED)
         number = None if said is None else said.si_signo
         code, _ = _reap(child, None)
         if number == END_NOW or (duty is not None and duty.is_over()):

@@ -13,7 +13,6 @@ import math
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,19 +31,6 @@ from optplan.execution.trainables import Session, import_trainable, make_trainer
 
 #: What a trial shows, and where its state is stored, once it has done so many iterations in an operation.
 Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
-
-
-@dataclass(frozen=True)
-class Reality:
-    """In what a virtual world differs from its plan: factors of trials' times and of nodes' prices.
-
-    ``retime`` gives a plan that took the place of the first one the times from which that was made, as what it says
-    itself may rest on what was measured here.
-    """
-
-    slower: float = 1.0
-    dearer: float = 1.0
-    retime: Callable[[Plan], Plan] | None = None
 
 
 #: Where a clock ends, 30,000 years on: beyond it, what takes milliseconds would take no time, and not end.
@@ -109,7 +95,11 @@ class ClockExecutor(Executor):
 
 
 class VirtualExecutor(ClockExecutor):
-    """Runs a plan on a virtual clock."""
+    """Runs a plan on a virtual clock, where trials may be ``slower``, and nodes ``dearer``, than planned (factors).
+
+    ``retime`` gives a plan that took the place of the first one the times from which that was made, as what it says
+    itself may rest on what was measured here.
+    """
 
     def __init__(
         self,
@@ -119,13 +109,14 @@ class VirtualExecutor(ClockExecutor):
         lucky: bool = False,
         training: Training | None = None,
         now_s: float = 0.0,
-        reality: Reality | None = None,
+        slower: float = 1.0,
+        dearer: float = 1.0,
+        retime: Callable[[Plan], Plan] | None = None,
     ) -> None:
-        self._reality = reality or Reality()
+        self._slower, self._retime = slower, retime
         self._seed = seed
         self._lucky = lucky
         self._training = training
-        dearer = self._reality.dearer
         self._usd_per_hour = {
             name: None if each.price_usd_per_hour is None or dearer == 1.0 else dearer * each.price_usd_per_hour
             for name, each in plan.resources.items()
@@ -135,8 +126,7 @@ class VirtualExecutor(ClockExecutor):
 
     def adopt(self, plan: Plan) -> None:
         """Take times from another plan, for what is started from now on."""
-        retime = self._reality.retime
-        self._plan = plan if retime is None or not plan.supersedes else retime(plan)
+        self._plan = plan if self._retime is None or not plan.supersedes else self._retime(plan)
         self._segments = {segment.id: segment for segment in self._plan.segments}
 
     def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
@@ -191,7 +181,7 @@ class VirtualExecutor(ClockExecutor):
     def _count_iterations(self, operation: Operation, took_s: float) -> int:
         """Count the iterations of a segment that ends by the clock: one, where it is not known how long they take."""
         iteration_s = self._segments[operation.segment].expected.iteration_s
-        return 1 if not iteration_s else math.floor(took_s / (iteration_s * self._reality.slower))
+        return 1 if not iteration_s else math.floor(took_s / (iteration_s * self._slower))
 
     def _time_launch(self, request: NodeWanted) -> tuple[float, float]:
         """Return when the launch of a node begins, and when it can train."""
@@ -214,7 +204,7 @@ class VirtualExecutor(ClockExecutor):
         member_s = expected.member_s
         if self._lucky:
             member_s = self._draw(member_s, expected.member_sd_s, "member", operation.segment, operation.trial)
-        member_s *= self._reality.slower
+        member_s *= self._slower
         whole = self._count_whole(operation)
         if whole > 0:
             member_s *= min(1.0, ((operation.to_iterations or 0) - operation.from_iterations) / whole)
@@ -222,9 +212,7 @@ class VirtualExecutor(ClockExecutor):
             return member_s
         # The mean of the slowest of many is more than the slowest of their means: the last one waits for the plan's.
         waves = -(-segment.members // segment.at_once)
-        return member_s + self._reality.slower * max(
-            0.0, expected.seconds - expected.pause_s - waves * expected.member_s
-        )
+        return member_s + self._slower * max(0.0, expected.seconds - expected.pause_s - waves * expected.member_s)
 
     def _draw(self, mean_s: float, sd_s: float, *name: str) -> float:
         return max(0.0, float(self._stream(*name).normal(mean_s, sd_s))) if sd_s else mean_s

@@ -9,26 +9,17 @@ from optplan.profiling.allreduce_data import (
 from optplan.profiling.allreduce_data import (
     format_csv as format_csv,
 )
+from optplan.profiling.allreduce_data import (
+    read_measurements as read_measurements,
+)
 from optplan.profiling.allreduce_prober import (
     ProbeSettings as ProbeSettings,
-)
-from optplan.profiling.allreduce_prober import (
-    Timing as Timing,
-)
-from optplan.profiling.allreduce_prober import (
-    collect as collect,
 )
 from optplan.profiling.allreduce_prober import (
     describe_place as describe_place,
 )
 from optplan.profiling.allreduce_prober import (
-    probe_here as probe_here,
-)
-from optplan.profiling.allreduce_prober import (
-    probe_joined as probe_joined,
-)
-from optplan.profiling.allreduce_tables import (
-    read_measurements as read_measurements,
+    probe as probe,
 )
 from optplan.profiling.bandwidth_tabulation import (
     fill_bandwidth as fill_bandwidth,
@@ -44,9 +35,6 @@ from optplan.profiling.critical_batch import (
 )
 from optplan.profiling.critical_batch import (
     fit_critical_batch as fit_critical_batch,
-)
-from optplan.profiling.learned_bandwidth import (
-    BandwidthPredictor as BandwidthPredictor,
 )
 from optplan.profiling.learned_bandwidth import (
     LearnedBandwidth as LearnedBandwidth,

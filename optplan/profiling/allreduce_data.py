@@ -1,7 +1,8 @@
 """Measured all-reduces: what the bandwidth model of section 4.2 learns from.
 
 The label is the *bus bandwidth* ``V / t`` with the volume ``V = 2 s (n - 1) / n`` of s bytes among n ranks. It is
-kept in Gbit/s, as clouds rate their networks.
+kept in Gbit/s, as clouds rate their networks. Tables in CSV carry the unit in the column's name, because tools differ
+by a factor of eight: no unit is guessed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ import csv
 import hashlib
 import io
 import math
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-from optplan.errors import DataError
+from optplan.errors import DataError, DataWarning, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
+from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 
 #: Largest bus bandwidth that is believed, in Gbit/s: ten times what the fastest links between GPUs carry.
 MOST_GBIT_PER_S = 1e5
@@ -31,14 +37,6 @@ class Origin(StrEnum):
     MEASURED = "measured"
     SYNTHETIC = "synthetic"
     MIXED = "partly synthetic"
-
-
-class Buffers(StrEnum):
-    """Whether an all-reduce writes where it reads."""
-
-    OUT_OF_PLACE = "out-of-place"
-    IN_PLACE = "in-place"
-    UNKNOWN = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +70,17 @@ class Measurement:
     ranks: int  #: That took part.
     bus_gbit_per_s: float  #: Bus bandwidth.
     transfers: int = 1  #: All-reduces that ran at once.
-    buffers: Buffers = Buffers.UNKNOWN  #: Whether it was in place.
     synthetic: bool = False  #: Whether the row was generated, not measured.
 
     def __post_init__(self) -> None:
         """Refuse what no all-reduce can be."""
         if not self.place.vm_type:
             raise DataError("vm_type", "is empty", "name the type of VM, as instances call it")
-        least = {"size_bytes": 1, "ranks": 2, "transfers": 1}
-        for name, allowed in least.items():
-            if getattr(self, name) < allowed:
-                raise DataError(name, f"is {getattr(self, name)}; whole numbers from {allowed} on are allowed")
+        if self.ranks < 2:
+            raise DataError("ranks", f"is {self.ranks}", "an all-reduce has two ranks or more")
+        for name in ("size_bytes", "transfers"):
+            if getattr(self, name) < 1:
+                raise DataError(name, f"is {getattr(self, name)}; whole numbers from 1 on are allowed")
         if not self.bus_gbit_per_s > 0:
             problem = f"is {self.bus_gbit_per_s!r}; a bandwidth above zero is needed"
             raise DataError("bus_gbit_per_s", problem, "leave out all-reduces that failed")
@@ -144,9 +142,9 @@ class AllreduceData:
         return Origin.SYNTHETIC if kinds == {True} else Origin.MEASURED
 
     @property
-    def vm_types(self) -> tuple[str, ...]:
-        """Types of VM that were measured."""
-        return tuple(sorted({row.place.vm_type for row in self.rows}))
+    def places(self) -> tuple[Place, ...]:
+        """Where measurements were made."""
+        return tuple(dict.fromkeys(row.place for row in self.rows))
 
     @property
     def label(self) -> str:
@@ -167,7 +165,6 @@ COLUMNS = (
     "ranks",
     "size_bytes",
     "transfers",
-    "buffers",
     "bus_gbit_per_s",
     "origin",
 )
@@ -183,7 +180,6 @@ def list_records(data: AllreduceData) -> list[dict[str, str | float | None]]:
             "ranks": row.ranks,
             "size_bytes": row.size_bytes,
             "transfers": row.transfers,
-            "buffers": row.buffers.value,
             "bus_gbit_per_s": float(row.bus_gbit_per_s),
             "origin": (Origin.SYNTHETIC if row.synthetic else Origin.MEASURED).value,
         }
@@ -192,9 +188,83 @@ def list_records(data: AllreduceData) -> list[dict[str, str | float | None]]:
 
 
 def format_csv(data: AllreduceData) -> str:
-    """Write measurements as CSV, without loss; ``read_measurements`` of ``allreduce_tables`` reads it back."""
+    """Write measurements as CSV, without loss; :func:`read_measurements` reads it back."""
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
     table.writerows(list_records(data))
     return text.getvalue()
+
+
+#: Columns that every table has, beside the type of VM.
+_NEEDED = ("ranks", "size_bytes", "bus_gbit_per_s")
+
+
+def read_measurements(path: Path | str, *, unless_said: Place | None = None) -> AllreduceData:
+    """Read measurements from CSV.
+
+    Parameters
+    ----------
+    path
+        A table with the columns ``ranks``, ``size_bytes`` and ``bus_gbit_per_s``. The other columns are the fields of
+        :class:`Place`, and ``transfers`` and ``origin``.
+    unless_said
+        What is known of rows that do not say it themselves.
+
+    Returns
+    -------
+    AllreduceData
+        With the rows in the order of the file.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, a column is missing, or a row has no bandwidth or an impossible one; the message
+        names the line.
+    """
+    path = Path(path)
+    header = read_header(path)
+    _check_header(path, header)
+    known = [name for name in COLUMNS if name in header]
+    given = unless_said or Place("")
+    if "vm_type" not in header and not given.vm_type:
+        raise DataError(str(path), "no column vm_type", "add it, or say which type of VM the rows are of")
+    rows = []
+    for line, values in read_rows(path, known):
+        texts = {name: value.strip() for name, value in zip(known, values, strict=True)}
+        try:
+            rows.append(_read_row(path, line, texts, given))
+        except DataError as error:
+            if error.path.startswith(str(path)):
+                raise
+            raise DataError(f"{path}:{line}", f"{error.path} {error.problem}", error.fix) from None
+    if not rows:
+        raise DataError(str(path), "has a header and no rows", "the file may be cut off")
+    return AllreduceData(tuple(rows))
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    missing = [name for name in _NEEDED if name not in header]
+    if missing:
+        fix = "add it, or name so what is in that unit: GB/s of bus bandwidth, as nccl-tests writes, are eight Gbit/s"
+        raise DataError(str(path), f"no column {', '.join(missing)}; found {', '.join(header)}", fix)
+    others = [name for name in header if name not in COLUMNS]
+    if others:
+        message = f"{path}: columns that are not read: {', '.join(map(repr, others))}"
+        warnings.warn(message, DataWarning, stacklevel=3)
+
+
+def _read_row(path: Path, line: int, texts: Mapping[str, str], unless_said: Place) -> Measurement:
+    where, origins = f"{path}:{line}", (Origin.MEASURED.value, Origin.SYNTHETIC.value)
+    if texts.get("origin", "") not in ("", *origins):
+        raise DataError(where, f"origin is {texts['origin']!r}", nearest_name_hint(texts["origin"], origins))
+    said: dict[str, Any] = {name: texts[name] for name in PLACE_NAMES if texts.get(name)}
+    said |= {name: parse_number(path, line, name, texts[name]) for name in PLACE_NUMBERS if texts.get(name)}
+    return Measurement(
+        place=replace(unless_said, **said),
+        size_bytes=parse_whole(path, line, "size_bytes", texts["size_bytes"]),
+        ranks=parse_whole(path, line, "ranks", texts["ranks"]),
+        bus_gbit_per_s=parse_number(path, line, "bus_gbit_per_s", texts["bus_gbit_per_s"]),
+        transfers=parse_whole(path, line, "transfers", texts.get("transfers") or "1"),
+        synthetic=texts.get("origin") == Origin.SYNTHETIC,
+    )

@@ -1,7 +1,7 @@
 """Measures real all-reduces with torch.distributed, over sizes, ranks and simultaneous transfers (4.2).
 
 On one machine the ranks are processes that talk over the loopback interface (gloo) or between its GPUs (nccl). On
-several machines torchrun starts the ranks, and each of them calls :func:`probe_joined`.
+several machines torchrun starts the ranks, and each of them calls :func:`probe`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
-from optplan.profiling.allreduce_data import AllreduceData, Buffers, Measurement, Place, bandwidth_of
+from optplan.profiling.allreduce_data import AllreduceData, Measurement, Place, bandwidth_of
 from optplan.profiling.process_groups import NCCL, check_backend, choose_backend, joined_group, run_ranks
 from optplan.profiling.workloads import require_torch
 
@@ -23,31 +23,18 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 _BYTES_PER_NUMBER = 4
-#: Sizes that the paper measures: powers of two, from one number on.
-LEAST_BYTES = 4
-#: The largest buffer, unless said.
-MOST_BYTES = 16 * 2**20
 #: All-reduces of one timing, at most; small ones take too little time to be timed one by one.
 _MOST_TURNS = 200
-
-
-def choose_sizes(most_bytes: int, least_bytes: int = LEAST_BYTES) -> tuple[int, ...]:
-    """List the powers of two between two sizes, as the paper's grid has them."""
-    powers = (2**power for power in range(2, most_bytes.bit_length()))
-    sizes = tuple(size for size in powers if least_bytes <= size <= most_bytes)
-    if not sizes:
-        message = f"sizes: no power of two from {max(least_bytes, LEAST_BYTES)} to {most_bytes} bytes; widen the range"
-        raise UsageError(message)
-    return sizes
 
 
 @dataclass(frozen=True)
 class ProbeSettings:
     """What is measured, and how carefully."""
 
-    world_sizes: Sequence[int] = (2,)  #: Numbers of ranks, 2 or more.
-    #: Of the buffer; multiples of 4, the size of a number.
-    sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(MOST_BYTES))
+    ranks: Sequence[int] = (2,)  #: Numbers of ranks, 2 or more.
+    #: least_bytes, most_bytes: Ends of the buffers' sizes: powers of two, from one number on, as the paper's grid has.
+    least_bytes: int = _BYTES_PER_NUMBER
+    most_bytes: int = 16 * 2**20
     transfers: Sequence[int] = (1,)  #: All-reduces that are started at once; the paper's model knows their number.
     repeats: int = 5  #: Timings of each point; each becomes a row.
     warm_up: int = 3  #: All-reduces before them.
@@ -56,63 +43,74 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""
-        least = {"world_sizes": 2, "sizes_bytes": LEAST_BYTES, "transfers": 1}
-        for name, allowed in least.items():
+        for name, allowed in {"ranks": 2, "transfers": 1}.items():
             values = getattr(self, name)
             if not values or len(set(values)) < len(values) or min(values) < allowed:
                 raise UsageError(f"{name}: got {list(values)}; list whole numbers from {allowed} on, each once")
-        for size in self.sizes_bytes:
-            if size % _BYTES_PER_NUMBER:
-                raise UsageError(
-                    f"sizes_bytes: got {size}; numbers of {_BYTES_PER_NUMBER} bytes are exchanged, so give multiples"
-                )
+        if not self.sizes_bytes:
+            ends = f"{max(self.least_bytes, _BYTES_PER_NUMBER)} to {self.most_bytes} bytes"
+            raise UsageError(f"sizes: no power of two from {ends}; widen the range")
         if self.repeats < 1 or self.warm_up < 0 or self.timing_s < 0:
             raise UsageError(
                 f"repeats {self.repeats}, warm_up {self.warm_up}, timing_s {self.timing_s}: at least one repeat and no "
                 "negative numbers are needed"
             )
 
-
-@dataclass(frozen=True)
-class Timing:
-    """How long all-reduces took."""
-
-    ranks: int  #: That took part.
-    size_bytes: int  #: Of each rank's buffer.
-    transfers: int  #: All-reduces at once.
-    time_s: float  #: Until the last of them was done on the slowest rank.
+    @property
+    def sizes_bytes(self) -> tuple[int, ...]:
+        """Sizes of the buffers, ascending."""
+        powers = (2**power for power in range(2, self.most_bytes.bit_length()))
+        return tuple(size for size in powers if size >= self.least_bytes)
 
 
-def probe_here(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:
-    """Measure all-reduces between processes of this machine.
+def probe(
+    settings: ProbeSettings, place: Place, *, backend: str | None = None, timeout_s: float = 600.0
+) -> AllreduceData | None:
+    """Measure all-reduces between processes of this machine, or between the ranks that torchrun started.
+
+    Each of these has to call this with the same settings; of fewer ranks than were started the first ones take part.
 
     Parameters
     ----------
     settings
         What is measured.
+    place
+        This machine, or the first rank's, as :func:`describe_place` describes it.
     backend
-        ``gloo`` over the loopback interface, or ``nccl`` between this machine's GPUs; None: nccl if there are enough.
+        ``gloo``, on one machine over the loopback interface, or ``nccl`` between GPUs; None: nccl where each of this
+        machine's ranks can have one.
     timeout_s
-        For the whole measurement.
+        For the whole measurement; for each all-reduce where torchrun started the ranks.
 
     Returns
     -------
-    list of Timing
-        By ranks, transfers, sizes and repeats.
+    AllreduceData or None
+        By ranks, transfers, sizes and repeats; None on all ranks of torchrun's but the first.
 
     Raises
     ------
+    DataError
+        When what was timed cannot be.
     MeasurementError
         When a rank fails, or time is up.
     UsageError
-        When the backend is not there or has too few devices.
+        When the backend is not there or has too few devices, or torchrun started too few ranks.
     MissingExtraError
         When PyTorch is not installed.
     """
-    ranks = max(settings.world_sizes)
-    backend = backend or choose_backend(ranks)
-    rows = run_ranks(measure_all, ranks, (settings, _device_of(backend)), backend=backend, timeout_s=timeout_s)
-    return [Timing(**row) for row in rows]
+    most = max(settings.ranks)
+    if not was_started_by_torchrun():
+        rows = run_ranks(measure_all, most, (settings,), backend=backend or choose_backend(most), timeout_s=timeout_s)
+        return collect(rows, place)
+    started, rank, device = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
+    if most > started:
+        message = f"ranks: got {most}, and torchrun started {started} ranks"
+        raise UsageError(f"{message}; start more, or ask for fewer")
+    backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
+    check_backend(backend, device + 1)
+    with joined_group(backend, device, timeout=timedelta(seconds=timeout_s)):
+        rows = measure_all(settings)
+    return collect(rows, place) if rank == 0 else None
 
 
 def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
@@ -120,74 +118,38 @@ def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool
     return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(environment)
 
 
-def probe_joined(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:
-    """Measure all-reduces between ranks that torchrun started, on one machine or several.
+def measure_all(settings: ProbeSettings) -> list[dict[str, Any]]:
+    """Measure every point on every rank of the default process group; ranks in fewer points return fewer timings.
 
-    Every rank has to call this with the same settings.
-
-    Parameters
-    ----------
-    settings
-        What is measured; numbers of ranks up to those that were started. A smaller number takes the first ranks.
-    backend
-        ``gloo`` or ``nccl``; None: nccl where each of this machine's ranks can have a GPU.
-    timeout_s
-        For each all-reduce.
-
-    Returns
-    -------
-    list of Timing
-        On rank 0; nothing on the others.
-
-    Raises
-    ------
-    UsageError
-        When more ranks are asked for than there are, or the backend is not there.
-    MissingExtraError
-        When PyTorch is not installed.
+    A timing says ``ranks``, ``transfers``, ``size_bytes``, and ``time_s`` until the last of the transfers was done on
+    the slowest rank.
     """
-    started, rank, place = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
-    if max(settings.world_sizes) > started:
-        message = f"world_sizes: got {max(settings.world_sizes)}, and torchrun started {started} ranks"
-        raise UsageError(f"{message}; start more, or ask for fewer")
-    backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
-    check_backend(backend, place + 1)
-    with joined_group(backend, place, timeout=timedelta(seconds=timeout_s)):
-        rows = measure_all(settings, _device_of(backend))
-    return [Timing(**row) for row in rows] if rank == 0 else []
-
-
-def _device_of(backend: str) -> str:
-    return "cuda" if backend == NCCL else "cpu"
-
-
-def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, Any]]:
-    """Measure every point on every rank of the default process group; ranks in fewer points return fewer timings."""
     import torch.distributed as group
 
-    rows = []
-    for ranks in settings.world_sizes:
+    rows, device = [], "cuda" if group.get_backend() == NCCL else "cpu"
+    for ranks in settings.ranks:
         members = group.new_group(list(range(ranks)))  # every rank has to call this, member or not
         if group.get_rank() < ranks:
             points = ((transfers, size) for transfers in settings.transfers for size in settings.sizes_bytes)
             for transfers, size in points:
-                measured = _measure_point(members, Timing(ranks, size, transfers, 0.0), settings, device)
-                rows += [asdict(timing) for timing in measured]
+                point = {"ranks": ranks, "transfers": transfers, "size_bytes": size}
+                measured = _measure_point(members, size, transfers, settings, device)
+                rows += [{**point, "time_s": time_s} for time_s in measured]
         group.barrier()
     return rows
 
 
-def _measure_point(members: ProcessGroup, point: Timing, plan: ProbeSettings, device: str) -> list[Timing]:
+def _measure_point(
+    members: ProcessGroup, size_bytes: int, transfers: int, plan: ProbeSettings, device: str
+) -> list[float]:
     torch = require_torch()
-    buffers = [
-        torch.zeros(point.size_bytes // _BYTES_PER_NUMBER, dtype=torch.float32, device=device)
-        for _ in range(point.transfers)
-    ]
+    numbers = size_bytes // _BYTES_PER_NUMBER
+    buffers = [torch.zeros(numbers, dtype=torch.float32, device=device) for _ in range(transfers)]
     for _ in range(plan.warm_up):
         _time_turns(members, buffers, 1)
     once_s = _time_turns(members, buffers, 1)
     turns = _MOST_TURNS if once_s * _MOST_TURNS <= plan.timing_s else max(1, round(plan.timing_s / once_s))
-    return [replace(point, time_s=_time_turns(members, buffers, turns)) for _ in range(plan.repeats)]
+    return [_time_turns(members, buffers, turns) for _ in range(plan.repeats)]
 
 
 def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> float:
@@ -209,27 +171,13 @@ def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> flo
     return float(taken.item())
 
 
-def collect(timings: Sequence[Timing], place: Place) -> AllreduceData:
-    """Make a table of measurements from timings at a place, which :func:`describe_place` describes.
-
-    Raises
-    ------
-    DataError
-        When there is no timing, or one that cannot be.
-    """
-    return AllreduceData(
-        tuple(
-            Measurement(
-                place=place,
-                size_bytes=timing.size_bytes,
-                ranks=timing.ranks,
-                bus_gbit_per_s=bandwidth_of(timing.size_bytes, timing.ranks, timing.time_s),
-                transfers=timing.transfers,
-                buffers=Buffers.IN_PLACE,
-            )
-            for timing in timings
-        )
-    )
+def collect(timings: Sequence[Mapping[str, Any]], place: Place) -> AllreduceData:
+    """Make a table of measurements from the timings of :func:`measure_all` at a place."""
+    rows = []
+    for timing in timings:
+        size, ranks = timing["size_bytes"], timing["ranks"]
+        rows.append(Measurement(place, size, ranks, bandwidth_of(size, ranks, timing["time_s"]), timing["transfers"]))
+    return AllreduceData(tuple(rows))
 
 
 def describe_place(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.profiling.allreduce_data import AllreduceData, Measurement, Place
-from optplan.profiling.learned_bandwidth import BandwidthPredictor, LearnedBandwidth
+from optplan.profiling.allreduce_data import AllreduceData, Place
+from optplan.profiling.learned_bandwidth import LearnedBandwidth
 from optplan.quantities import round_shared
 
 
@@ -51,10 +52,21 @@ def tabulate(
         When there is a model and xgboost is not installed.
     """
     by_name = dict(types) if isinstance(types, Mapping) else {name: name for name in types}
-    by_name = by_name or {name: name for name in source.vm_types}
-    if isinstance(source, AllreduceData):
-        return _tabulate_rows(source, by_name, ranks, sizes_bytes, region)
-    return _tabulate_model(source, by_name, ranks, sizes_bytes, region)
+    here = source.places
+    by_name = by_name or {name: name for name in sorted({place.vm_type for place in here})}
+    if isinstance(source, LearnedBandwidth):
+        _warn_beyond("ranks", ranks, source.measured_ranks)
+        _warn_beyond("sizes_bytes", sizes_bytes, source.measured_sizes_bytes)
+    tables = {}
+    for name, vm_type in by_name.items():
+        places = _find_places(here, vm_type, region)
+        if isinstance(source, LearnedBandwidth):
+            tables[name] = _predict(source, places, ranks, sizes_bytes)
+        else:
+            tables[name] = _take_medians(source, places, ranks, sizes_bytes)
+    chosen = ", ".join(f"{name} as {vm_type}" for name, vm_type in by_name.items() if name != vm_type)
+    where = "" if region is None else f"in {region}"
+    return MeasuredBandwidth(tables=tables, source="; ".join(filter(None, [*_describe(source), where, chosen])))
 
 
 def fill_bandwidth(
@@ -94,54 +106,38 @@ def fill_bandwidth(
     return instance.replace(bandwidth=tabulate(source, wanted, ranks, sizes_bytes, region=region))
 
 
-def _tabulate_model(
-    model: LearnedBandwidth, types: Mapping[str, str], ranks: Sequence[int], sizes: Sequence[int], region: str | None
-) -> MeasuredBandwidth:
+def _predict(
+    model: LearnedBandwidth, places: Sequence[Place], ranks: Sequence[int], sizes: Sequence[int]
+) -> BandwidthTable:
+    """Tabulate the mean of what is predicted at the places."""
     rows, columns = tuple(ranks) or model.measured_ranks, tuple(sizes) or model.measured_sizes_bytes
-    _warn_beyond("ranks", rows, model.measured_ranks)
-    _warn_beyond("sizes_bytes", columns, model.measured_sizes_bytes)
-    predictor = BandwidthPredictor(model)
-    tables = {}
-    for name, vm_type in types.items():
-        places = _find_places(model.places, vm_type, region, model.vm_types)
-        found = [[predictor.predict(place, count, columns) for count in rows] for place in places]
-        tables[name] = _make_table(rows, columns, round_shared(np.mean(np.array(found), axis=0)).tolist())
-    sides = [(model.small, f"up to {model.mtu_bytes} bytes"), (model.large, "above")]
-    errors = ", ".join(f"{side.mape:.1%} {where}" for side, where in sides if side is not None)
-    said = [f"boosted trees learned from {model.label}", f"cross-validated MAPE {errors}"]
-    return MeasuredBandwidth(tables=tables, source="; ".join([*said, *_say_choices(types, region)]))
-
-
-def _tabulate_rows(
-    data: AllreduceData, types: Mapping[str, str], ranks: Sequence[int], sizes: Sequence[int], region: str | None
-) -> MeasuredBandwidth:
-    least = min(row.transfers for row in data.rows)
-    here = tuple(dict.fromkeys(row.place for row in data.rows))
-    tables = {}
-    for name, vm_type in types.items():
-        places = set(_find_places(here, vm_type, region, data.vm_types))
-        taken = [row for row in data.rows if row.place in places and row.transfers == least]
-        rows = tuple(ranks) or tuple(sorted({row.ranks for row in taken}))
-        columns = tuple(sizes) or tuple(sorted({row.size_bytes for row in taken}))
-        tables[name] = _make_table(rows, columns, _take_medians(vm_type, taken, rows, columns))
-    return MeasuredBandwidth(
-        tables=tables, source="; ".join([f"medians of {data.label}", *_say_choices(types, region)])
-    )
+    found = [[model.predict(place, count, columns) for count in rows] for place in places]
+    return _make_table(rows, columns, round_shared(np.mean(np.array(found), axis=0)).tolist())
 
 
 def _take_medians(
-    vm_type: str, taken: Sequence[Measurement], ranks: Sequence[int], sizes: Sequence[int]
-) -> list[list[float]]:
-    """Return (ranks, sizes) medians of the rows of a type."""
-    points: dict[tuple[int, int], list[float]] = {}
-    for row in taken:
-        points.setdefault((row.ranks, row.size_bytes), []).append(row.bus_gbit_per_s)
-    for count in ranks:
-        for size in sizes:
-            if (count, size) not in points:
-                problem = f"{vm_type} was not measured with {size} bytes among {count} ranks"
-                raise DataError("types", problem, "learn a model, which fills gaps, or choose ranks and sizes")
-    return [[statistics.median(points[count, size]) for size in sizes] for count in ranks]
+    data: AllreduceData, places: Sequence[Place], ranks: Sequence[int], sizes: Sequence[int]
+) -> BandwidthTable:
+    """Tabulate the medians of what was measured at the places, with the fewest transfers at once."""
+    least, here, points = min(row.transfers for row in data.rows), set(places), dict[tuple[int, int], list[float]]()
+    for row in data.rows:
+        if row.place in here and row.transfers == least:
+            points.setdefault((row.ranks, row.size_bytes), []).append(row.bus_gbit_per_s)
+    rows = tuple(ranks) or tuple(sorted({count for count, _ in points}))
+    columns = tuple(sizes) or tuple(sorted({size for _, size in points}))
+    for count, size in product(rows, columns):
+        if (count, size) not in points:
+            problem = f"{places[0].vm_type} was not measured with {size} bytes among {count} ranks"
+            raise DataError("types", problem, "learn a model, which fills gaps, or choose ranks and sizes")
+    return _make_table(rows, columns, [[statistics.median(points[count, size]) for size in columns] for count in rows])
+
+
+def _describe(source: LearnedBandwidth | AllreduceData) -> list[str]:
+    if isinstance(source, AllreduceData):
+        return [f"medians of {source.label}"]
+    sides = [(source.small, f"up to {source.mtu_bytes} bytes"), (source.large, "above")]
+    errors = ", ".join(f"{side.mape:.1%} {where}" for side, where in sides if side is not None)
+    return [f"boosted trees learned from {source.label}", f"cross-validated MAPE {errors}"]
 
 
 def _make_table(
@@ -152,9 +148,10 @@ def _make_table(
     )
 
 
-def _find_places(places: Sequence[Place], vm_type: str, region: str | None, known: Sequence[str]) -> list[Place]:
+def _find_places(places: Sequence[Place], vm_type: str, region: str | None) -> list[Place]:
     of_type = [place for place in places if place.vm_type == vm_type]
     if not of_type:
+        known = sorted({place.vm_type for place in places})
         raise DataError("types", f"{vm_type!r} was not measured", nearest_name_hint(vm_type, known))
     found = [place for place in of_type if region is None or place.region == region]
     if not found:
@@ -170,9 +167,4 @@ def _warn_beyond(what: str, asked: Sequence[int], measured: Sequence[int]) -> No
             f"{what}: {', '.join(map(str, beyond))} lie beyond what was measured, {measured[0]} to {measured[-1]}; "
             "trees predict there what they do at the end"
         )
-        warnings.warn(message, DataWarning, stacklevel=4)
-
-
-def _say_choices(types: Mapping[str, str], region: str | None) -> list[str]:
-    taken = [f"{name} as {vm_type}" for name, vm_type in types.items() if name != vm_type]
-    return [f"in {region}"] * (region is not None) + [", ".join(taken)] * bool(taken)
+        warnings.warn(message, DataWarning, stacklevel=3)

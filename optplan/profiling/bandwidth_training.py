@@ -108,7 +108,7 @@ def _sort_key(row: Measurement) -> tuple[object, ...]:
     place = row.place
     texts = tuple(getattr(place, name) for name in PLACE_NAMES)
     numbers = tuple(getattr(place, name) or 0.0 for name in PLACE_NUMBERS)
-    return (*texts, *numbers, row.size_bytes, row.ranks, row.transfers, row.buffers.value, row.bus_gbit_per_s)
+    return (*texts, *numbers, row.size_bytes, row.ranks, row.transfers, row.bus_gbit_per_s)
 
 
 class _Learner:

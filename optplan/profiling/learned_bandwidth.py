@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,13 +16,7 @@ import numpy as np
 
 from optplan.errors import DataError, MissingExtraError, nearest_name_hint
 from optplan.instances.plain_data import read_data
-from optplan.profiling.allreduce_data import (
-    PLACE_NUMBERS,
-    AllreduceData,
-    Origin,
-    Place,
-    say_origin,
-)
+from optplan.profiling.allreduce_data import PLACE_NUMBERS, Origin, Place, say_origin
 from optplan.schema import ByName, FloatArray, FrozenModel, PositiveAmount
 
 if TYPE_CHECKING:
@@ -98,11 +93,6 @@ class LearnedBandwidth(FrozenModel):
         """What it was learned from, in words."""
         return say_origin(self.origin, self.fingerprint)
 
-    @property
-    def vm_types(self) -> tuple[str, ...]:
-        """Types of VM that were measured."""
-        return self.names["vm_type"]
-
     def side_of(self, size_bytes: float) -> TransferModel:
         """Return the model for a size; there may be none on its side of the MTU."""
         is_small = size_bytes <= self.mtu_bytes
@@ -113,42 +103,78 @@ class LearnedBandwidth(FrozenModel):
             raise DataError("sizes_bytes", problem, "measure such sizes, too, or leave them out")
         return found
 
-    def require_data(self, data: AllreduceData) -> None:
-        """Refuse measurements that the model was not learned from.
+    def predict(
+        self, place: Place, ranks: int, sizes_bytes: Sequence[float], transfers: int | None = None
+    ) -> FloatArray:
+        """Predict the bus bandwidth at a place.
+
+        Parameters
+        ----------
+        place
+            Whose names all occurred in the measurements.
+        ranks
+            That take part.
+        sizes_bytes
+            (S,) Sizes of the buffer.
+        transfers
+            All-reduces at once; None: the least number that was measured.
+
+        Returns
+        -------
+        array
+            (S,) Gbit/s, above zero.
 
         Raises
         ------
         DataError
-            When the fingerprints differ.
+            When a name did not occur, or nothing was measured on a size's side of the MTU.
+        MissingExtraError
+            When xgboost is not installed.
         """
-        if data.fingerprint != self.fingerprint:
-            problem = f"the model was learned from {self.label}, and these are {data.label}"
-            raise DataError("fingerprint", problem, "learn it anew, or give the measurements that it was learned from")
+        for name, known in self.names.items():
+            if getattr(place, name) not in known:
+                problem = f"got {getattr(place, name)!r}, where nothing was measured"
+                raise DataError(name, problem, nearest_name_hint(getattr(place, name), known))
+        at_once = self.measured_transfers[0] if transfers is None else transfers
+        found = np.empty(len(sizes_bytes))
+        sides = [self.side_of(size) for size in sizes_bytes]
+        features = encode_features(self.names, [(place, size, ranks, at_once) for size in sizes_bytes])
+        for side, booster in self._boosters:
+            here = np.array([each is side for each in sides])
+            if here.any():
+                found[here] = predict_with(
+                    booster, features[here], side.target, side.median_gbit_per_s, side.least_gbit_per_s, side.rounds
+                )
+        return found
+
+    @cached_property
+    def _boosters(self) -> list[tuple[TransferModel, Booster]]:
+        """Load the trees of each side, once."""
+        xgboost, loaded = require_xgboost(), []
+        for side in filter(None, (self.small, self.large)):
+            booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
+            try:
+                booster.load_model(bytearray(side.trees.encode()))
+            except (xgboost.core.XGBoostError, ValueError):  # its message is a stack trace
+                problem = f"cannot be read by xgboost {xgboost.__version__}; {self.xgboost_version} wrote them"
+                raise DataError("trees", problem, "learn the model again") from None
+            loaded.append((side, booster))
+        return loaded
 
 
-def read_model(path: Path | str, *, data: AllreduceData | None = None) -> LearnedBandwidth:
-    """Read a model that :func:`~optplan.instances.files.write_json` wrote.
-
-    Parameters
-    ----------
-    path
-        A JSON file.
-    data
-        Measurements that it has to have been learned from; None: any.
+def read_model(path: Path | str) -> LearnedBandwidth:
+    """Read a model that :func:`~optplan.instances.files.write_json` wrote as JSON.
 
     Raises
     ------
     DataError
-        When the file cannot be read, is no such model, or was learned from other measurements.
+        When the file cannot be read or is no such model.
     """
     path = Path(path)
     content = read_data(path)
     if not isinstance(content, dict) or content.get("kind") != "learned-bandwidth":
         raise DataError(path.name, "is no model of bandwidth", "give what `optplan measure bandwidth` wrote")
-    model = LearnedBandwidth.parse(content, path=path.name)
-    if data is not None:
-        model.require_data(data)
-    return model
+    return LearnedBandwidth.parse(content, path=path.name)
 
 
 def require_xgboost() -> ModuleType:
@@ -183,74 +209,3 @@ def predict_with(
     found = booster.predict(xgboost.DMatrix(features, nthread=1), iteration_range=(0, rounds)).astype(np.float64)
     relative = np.exp(found) if target is Target.LOGARITHM else 1.0 + found
     return np.asarray(np.maximum(relative * median, least), dtype=np.float64)
-
-
-class BandwidthPredictor:
-    """A model with its trees loaded.
-
-    Raises
-    ------
-    MissingExtraError
-        When xgboost is not installed.
-    """
-
-    def __init__(self, model: LearnedBandwidth) -> None:
-        require_xgboost()
-        self._model = model
-        self._boosters: dict[str, Booster] = {}
-
-    def predict(
-        self, place: Place, ranks: int, sizes_bytes: Sequence[float], transfers: int | None = None
-    ) -> FloatArray:
-        """Predict the bus bandwidth at a place.
-
-        Parameters
-        ----------
-        place
-            Whose names all occurred in the measurements.
-        ranks
-            That take part.
-        sizes_bytes
-            (S,) Sizes of the buffer.
-        transfers
-            All-reduces at once; None: the least number that was measured.
-
-        Returns
-        -------
-        array
-            (S,) Gbit/s, above zero.
-
-        Raises
-        ------
-        DataError
-            When a name did not occur, or nothing was measured on a size's side of the MTU.
-        """
-        model = self._model
-        for name, known in model.names.items():
-            if getattr(place, name) not in known:
-                problem = f"got {getattr(place, name)!r}, where nothing was measured"
-                raise DataError(name, problem, nearest_name_hint(getattr(place, name), known))
-        at_once = model.measured_transfers[0] if transfers is None else transfers
-        found = np.empty(len(sizes_bytes))
-        sides = [model.side_of(size) for size in sizes_bytes]
-        features = encode_features(model.names, [(place, size, ranks, at_once) for size in sizes_bytes])
-        for side in (model.small, model.large):
-            here = np.array([each is side for each in sides])
-            if side is not None and here.any():
-                booster = self._load(side)
-                found[here] = predict_with(
-                    booster, features[here], side.target, side.median_gbit_per_s, side.least_gbit_per_s, side.rounds
-                )
-        return found
-
-    def _load(self, side: TransferModel) -> Booster:
-        if side.trees not in self._boosters:
-            xgboost = require_xgboost()
-            booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
-            try:
-                booster.load_model(bytearray(side.trees.encode()))
-            except (xgboost.core.XGBoostError, ValueError):  # its message is a stack trace
-                problem = f"cannot be read by xgboost {xgboost.__version__}; {self._model.xgboost_version} wrote them"
-                raise DataError("trees", problem, "learn the model again") from None
-            self._boosters[side.trees] = booster
-        return self._boosters[side.trees]

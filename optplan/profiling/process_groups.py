@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import MeasurementError, UsageError
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
 
 GLOO, NCCL = "gloo", "nccl"
 _LOOPBACK = "127.0.0.1"
+#: Where the first rank leaves what it returns.
+_ANSWER = "answer"
 #: Seconds that a rank gets to end after it was asked to.
 _GRACE_S = 5.0
 #: What a rank does: it gets arguments and returns plain data.
@@ -42,21 +42,18 @@ def run_ranks(
 
     # Port 0: the system chooses a free one, which is this store's from that moment on.
     store = TCPStore(_LOOPBACK, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout_s))
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        setting = (backend, store.port, timeout_s)
-        inputs = (ranks, setting, answer, work, arguments)
-        context = start_processes(_run_rank, inputs, nprocs=ranks, join=False, daemon=True, start_method="spawn")
-        try:
-            _wait(context, timeout_s)
-        except ProcessRaisedException as error:
-            last = str(error).strip().splitlines()[-1]
-            raise MeasurementError(f"rank {error.error_index} of {ranks} failed: {last}") from error
-        except ProcessExitedException as error:
-            raise MeasurementError(f"rank {error.error_index} of {ranks} ended by itself: {error}") from error
-        finally:
-            _end(context)
-        return json.loads(answer.read_text(encoding="utf-8"))
+    inputs = (ranks, (backend, store.port, timeout_s), work, arguments)
+    context = start_processes(_run_rank, inputs, nprocs=ranks, join=False, daemon=True, start_method="spawn")
+    try:
+        _wait(context, timeout_s)
+    except ProcessRaisedException as error:
+        last = str(error).strip().splitlines()[-1]
+        raise MeasurementError(f"rank {error.error_index} of {ranks} failed: {last}") from error
+    except ProcessExitedException as error:
+        raise MeasurementError(f"rank {error.error_index} of {ranks} ended by itself: {error}") from error
+    finally:
+        _end(context)
+    return json.loads(store.get(_ANSWER))
 
 
 def check_backend(backend: str, ranks: int) -> None:
@@ -106,10 +103,8 @@ def joined_group(backend: str, place: int, **settings: Any) -> Iterator[None]:  
         group.destroy_process_group()
 
 
-def _run_rank(
-    rank: int, ranks: int, setting: tuple[str, int, float], answer: Path, work: Work, arguments: tuple[Any, ...]
-) -> None:
-    """Join the group, do the work; rank 0 writes its answer."""
+def _run_rank(rank: int, ranks: int, setting: tuple[str, int, float], work: Work, arguments: tuple[Any, ...]) -> None:
+    """Join the group, do the work; rank 0 leaves its answer in the store."""
     backend, port, timeout_s = setting
     torch = require_torch()
     from torch.distributed import TCPStore
@@ -122,7 +117,7 @@ def _run_rank(
     with joined_group(backend, rank, store=store, rank=rank, world_size=ranks, timeout=timeout):
         found = work(*arguments)
     if rank == 0:
-        answer.write_text(json.dumps(found), encoding="utf-8")
+        store.set(_ANSWER, json.dumps(found))
 
 
 def _wait(context: ProcessContext, timeout_s: float) -> None:

@@ -8,7 +8,7 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.profiling.trial_timings import MeasuredSpeedup, SearchTimings, describe_seconds
+from optplan.profiling.trial_timings import Estimate, MeasuredSpeedup, SearchTimings, describe_seconds
 
 #: What a search's instance has to have besides what is timed.
 _NEEDED = ("experiment", "cloud.gpus_per_instance", "cloud.price_usd_per_hour")
@@ -30,7 +30,8 @@ def describe_search(
     **given
         Other fields of the cloud; None where they were not given. They go before what was measured.
     """
-    cloud = {"provision_s": describe_seconds([request_s]), "initialise_s": describe_seconds([launch_s])}
+    took = {"provision_s": request_s, "initialise_s": launch_s}
+    cloud = {name: describe_seconds(Estimate.of([seconds])) for name, seconds in took.items()}
     return {
         "formulation": "rubberband",
         "version": 1,
@@ -47,26 +48,20 @@ def list_missing(sections: dict[str, Any]) -> list[str]:
     return [name for name in _NEEDED if name not in known]
 
 
-def renew_search(base: RubberBandInstance, sections: dict[str, Any], **given: float | None) -> RubberBandInstance:
+def renew_search(
+    base: RubberBandInstance, measured: SearchTimings, source: str, **given: float | None
+) -> RubberBandInstance:
     """Return a search's instance with the times of its trials as they were measured.
 
     What one machine cannot time stays: what spanning several instances adds, the most GPUs of a trial, and the cloud,
-    but for the fields that are given.
-
-    Parameters
-    ----------
-    base
-        The instance.
-    sections
-        From :func:`describe_search`.
-    **given
-        Fields of its cloud; None leaves them.
+    but for the fields that are ``given`` (None leaves one); ``source`` says how it was measured.
     """
-    old = base.training
-    kept = {"factor_by_instances": old.factor_by_instances, "most_gpus": old.most_gpus}
-    training = type(old).parse(sections["training"], path="training").replace(**_drop_missing(kept))
-    cloud = type(base.cloud).parse(base.cloud.to_json_data() | _drop_missing(given), path="cloud")
-    return base.replace(training=training, cloud=cloud, source=dict(base.source) | sections["source"])
+    kept = {"factor_by_instances": base.training.factor_by_instances, "most_gpus": base.training.most_gpus}
+    return base.replace(
+        training=measured.make_training().replace(**_drop_missing(kept)),
+        cloud=base.cloud.replace(**_drop_missing(given)),
+        source=dict(base.source) | {"profile": source},
+    )
 
 
 def renew_pauses(base: SeerInstance, measured: SearchTimings, source: str) -> SeerInstance:

@@ -90,6 +90,7 @@ class SearchTimings:
     iteration_noise: float
     trial_noise: float
     start_s: Mapping[int, Estimate]  #: By GPUs, the overhead of a trial that goes on from a checkpoint.
+    restart_s: Estimate  #: The same on whatever GPUs.
     starts_differ: bool  #: Whether it depends on the GPUs: analysis of variance at the level of 5 %.
     #: launch_s, initialise_s, load_s, save_s: Seconds until a trial's code runs, of importing it with its set-up, of
     #: loading its state beyond that, and of storing it; None where nobody saw them.
@@ -98,18 +99,13 @@ class SearchTimings:
     load_s: Estimate | None
     save_s: Estimate | None
 
-    @property
-    def restart_s(self) -> Estimate:
-        """Overhead of a trial that goes on from a checkpoint, on whatever GPUs."""
-        return _pool(list(self.start_s.values()))
-
     def make_training(self) -> TrainingProfile:
         """Return the section ``training`` of an instance."""
         noises = {"iteration_noise": self.iteration_noise, "trial_noise": self.trial_noise}
         fields = {name: _describe_noise(share) for name, share in noises.items() if share > 0}
         least, *wider = sorted(self.start_s)
         if self.starts_differ:
-            fields["start_s_on"] = {str(gpus): _describe(self.start_s[gpus]) for gpus in wider}
+            fields["start_s_on"] = {str(gpus): describe_seconds(self.start_s[gpus]) for gpus in wider}
             start = self.start_s[least]
         else:
             start = self.restart_s
@@ -120,7 +116,7 @@ class SearchTimings:
             "evidence": Evidence.MEASURED,
         }
         return TrainingProfile.parse(
-            {"seconds_per_iteration": seconds, "start_s": _describe(start), "least_gpus": least, **fields}
+            {"seconds_per_iteration": seconds, "start_s": describe_seconds(start), "least_gpus": least, **fields}
         )
 
 
@@ -151,17 +147,13 @@ def summarise(timings: Sequence[TrialTiming]) -> SearchTimings:
         iteration_noise=math.sqrt(within),
         trial_noise=math.sqrt(between),
         start_s={gpus: Estimate.of(values) for gpus, values in overheads.items()},
+        restart_s=Estimate.of([each.overhead_s for each in resumed]),
         starts_differ=_differ(list(overheads.values())),
         launch_s=_estimate([each.launch_s for each in timings]),
         initialise_s=initialise,
         load_s=_estimate([None if each.load_s is None else max(0.0, each.load_s - less) for each in resumed]),
         save_s=_estimate([each.save_s for each in timings]),
     )
-
-
-def describe_seconds(values: Sequence[float]) -> float | dict[str, object]:
-    """Return measured durations as a distribution of an instance: a number where they are all the same."""
-    return _describe(Estimate.of(values))
 
 
 def _estimate(values: Sequence[float | None]) -> Estimate | None:
@@ -200,16 +192,11 @@ def _differ(groups: Sequence[Sequence[float]]) -> bool:
     return bool(f_oneway(*groups).pvalue < _SIGNIFICANCE)
 
 
-def _pool(estimates: Sequence[Estimate]) -> Estimate:
-    """Join estimates of what does not differ: the mean of all measurements, and their deviation around it."""
-    count = sum(each.count for each in estimates)
-    mean = sum(each.mean * each.count for each in estimates) / count
-    squares = sum((each.count - 1) * each.sd**2 + each.count * (each.mean - mean) ** 2 for each in estimates)
-    return Estimate(mean, math.sqrt(squares / (count - 1)) if count > 1 else 0.0, count)
+def describe_seconds(estimate: Estimate) -> float | dict[str, object]:
+    """Return a measured duration as a distribution of an instance: a number where all measurements were the same.
 
-
-def _describe(estimate: Estimate) -> float | dict[str, object]:
-    """Write a duration: normal, or log-normal where a normal one would reach below zero."""
+    It is normal, or log-normal where a normal one would reach below zero.
+    """
     mean, sd = _round(estimate.mean), _round(estimate.sd)
     if mean < _LEAST_S:
         return 0.0

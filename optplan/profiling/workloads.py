@@ -75,7 +75,7 @@ def make_workload(module: nn.Module, batches: Any, loss: Loss | None = None) -> 
 def repeat_sample(sample: Any) -> BatchMaker:  # noqa: ANN401 - inputs of any structure
     """Make a function that repeats the samples of given inputs along the first dimension."""
     torch = require_torch()
-    found = list(list_tensors(sample))
+    found = list_tensors(sample)
     if not found:
         fix = "a tensor, a tuple of tensors or a mapping of them is needed, or a function that makes them"
         raise DataError("batches", f"got {show_value(sample)}", fix)
@@ -102,17 +102,11 @@ def map_tensors(inputs: Any, change: Callable[[Tensor], Any]) -> Any:  # noqa: A
     return inputs
 
 
-def list_tensors(inputs: Any) -> Iterator[Tensor]:  # noqa: ANN401 - inputs of any structure
-    """Yield every tensor in inputs, or in what a module returns."""
-    torch = require_torch()
-    if isinstance(inputs, torch.Tensor):
-        yield inputs
-    elif isinstance(inputs, Mapping):
-        for value in inputs.values():
-            yield from list_tensors(value)
-    elif isinstance(inputs, tuple | list):
-        for value in inputs:
-            yield from list_tensors(value)
+def list_tensors(inputs: Any) -> list[Tensor]:  # noqa: ANN401 - inputs of any structure
+    """List every tensor in inputs, or in what a module returns."""
+    found: list[Tensor] = []
+    map_tensors(inputs, found.append)
+    return found
 
 
 def call_module(module: nn.Module, inputs: Any) -> Any:  # noqa: ANN401 - whatever the module takes and returns

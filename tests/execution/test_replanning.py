@@ -30,7 +30,7 @@ from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.state import State
 from optplan.execution.trainables import Lines
-from optplan.execution.virtual import Reality, VirtualExecutor
+from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan, retime
 from optplan.formulations.rubberband.study.calibration import calibrate
@@ -102,7 +102,7 @@ def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
         def __call__(self, now_s: float) -> list[Record]:  # noqa: ARG002 - stops where it is asked
             raise _StoppingError
 
-    executor = VirtualExecutor(plan, reality=Reality(slower=1.5))
+    executor = VirtualExecutor(plan, slower=1.5)
     with contextlib.suppress(_StoppingError):
         Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, replanner=_First(state, above=0.2)).follow()
     first = plan.segments[0].expected
@@ -195,8 +195,10 @@ def test_a_cluster_that_recovers_is_planned_anew_twice() -> None:
     """What was measured last counts: after the slow first stage the rest is too large, after the second it shrinks."""
     instance, plan = make_plan(deadline_s=900.0)
 
-    reality = Reality(retime=lambda successor: retime(instance, successor))  # type: ignore[arg-type]
-    state, outcome = follow(plan, _Recovering(plan, reality=reality))
+    state, outcome = follow(
+        plan,
+        _Recovering(plan, retime=lambda successor: retime(instance, successor)),  # type: ignore[arg-type]
+    )
     assert len(outcome.replans) == 2
     assert "+" in outcome.replans[0].why
     assert outcome.replans[1].why.startswith("-")
@@ -261,8 +263,7 @@ def test_the_start_of_a_command_is_no_iteration(tmp_path: Path, iterations: tupl
     cloud = SEARCH["cloud"] | {"initialise_s": 0.0}
     experiment = SEARCH["experiment"] | {"stages": stages}
     instance, plan = make_plan(training=training, cloud=cloud, experiment=experiment, deadline_s=100.0)
-    reality = Reality(retime=lambda successor: retime(instance, successor))  # type: ignore[arg-type]
-    executor = _Commands(plan, reality=reality)
+    executor = _Commands(plan, retime=lambda successor: retime(instance, successor))  # type: ignore[arg-type]
     executor.folder = tmp_path
     state, outcome = follow(plan, executor)
     assert outcome.code == 0
@@ -295,7 +296,7 @@ class _Failing(VirtualExecutor):
 def test_the_rest_is_planned_for_the_trials_that_are_left() -> None:
     """Three of eight trials survive: the second stage, of four, is planned for three."""
     _, plan = make_plan(deadline_s=1500.0)
-    executor = _Failing(plan, reality=Reality(slower=1.5))
+    executor = _Failing(plan, slower=1.5)
     state, outcome = follow(plan, executor)
     assert [each.members for each in state.plan.segments] == [8, 3, 2]
     assert (outcome.code, len(outcome.failed)) == (0, 5)

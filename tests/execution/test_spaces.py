@@ -94,6 +94,7 @@ def test_a_plan_has_a_space_of_its_own(plan_of: Callable[..., Plan]) -> None:
         ({"lr": {"uniform": [0, 1], "choice": [1]}}, r"space\.lr: got"),
         ({"lr": {"unifrom": [0, 1]}}, r"space\.lr\.unifrom: no such kind of values; did you mean 'uniform'"),
         ({"lr": {"uniform": [1, 0]}}, r"space\.lr\.uniform: got \[1, 0\]; two numbers, the lower one first"),
+        ({"lr": {"uniform": [0, 10**400]}}, r"space\.lr\.uniform: got \[0, 1.*; two numbers, the lower one first"),
         ({"lr": {"uniform": [1]}}, r"space\.lr\.uniform: got \[1\]; two numbers"),
         ({"lr": {"loguniform": [0, 1]}}, r"space\.lr\.loguniform: got \[0, 1\]; numbers above zero have logarithms"),
         ({"lr": {"integer": [0.5, 1]}}, r"space\.lr\.integer: got \[0\.5, 1\]; whole numbers are needed"),

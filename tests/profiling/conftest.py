@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.profiling.allreduce_data import AllreduceData
-from optplan.profiling.allreduce_tables import read_measurements
+from optplan.profiling.allreduce_data import AllreduceData, read_measurements
 
 if TYPE_CHECKING:
     from optplan.profiling.learned_bandwidth import LearnedBandwidth

@@ -11,35 +11,33 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import MeasurementError, UsageError
-from optplan.profiling.allreduce_data import Buffers, Origin, Place
+from optplan.profiling.allreduce_data import Origin, Place, read_measurements
 from optplan.profiling.allreduce_prober import (
     ProbeSettings,
-    Timing,
-    choose_sizes,
     collect,
     describe_place,
-    probe_here,
-    probe_joined,
+    probe,
     was_started_by_torchrun,
 )
-from optplan.profiling.allreduce_tables import read_measurements
 from optplan.profiling.process_groups import check_backend, choose_backend, run_ranks
 
 # Nothing is loaded where tests are collected: PyTorch takes seconds, and few of the quick ones need it.
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
 #: Two sizes, one and two transfers, two timings of each: 8 rows.
-TINY = ProbeSettings(sizes_bytes=(4, 65536), transfers=(1, 2), repeats=2, warm_up=1, timing_s=0.001)
+TINY = ProbeSettings(most_bytes=8, transfers=(1, 2), repeats=2, warm_up=1, timing_s=0.001)
 
 
 @pytest.mark.real
 def test_real_all_reduces_between_two_processes_are_measured() -> None:
     """Two ranks give a row for each size, number of transfers and repeat; no process is left behind."""
-    timings = probe_here(TINY, timeout_s=120)
-    assert [(each.ranks, each.transfers, each.size_bytes) for each in timings] == [
-        (2, transfers, size) for transfers in (1, 2) for size in (4, 65536) for _ in range(2)
+    data = probe(TINY, Place("here"), timeout_s=120)
+    assert data is not None
+    rows = data.rows
+    assert [(each.ranks, each.transfers, each.size_bytes) for each in rows] == [
+        (2, transfers, size) for transfers in (1, 2) for size in (4, 8) for _ in range(2)
     ]
-    assert all(each.time_s > 0 for each in timings)
+    assert all(each.time_s > 0 and each.place == Place("here") for each in rows)
     assert not multiprocessing.active_children()
 
 
@@ -83,21 +81,21 @@ def test_ranks_that_take_too_long_are_ended() -> None:
 
 def test_sizes_are_the_powers_of_two_between_two_ends() -> None:
     """The ends belong to them where they are powers of two; 16 MB ends at 8 MiB."""
-    assert choose_sizes(64, 8) == (8, 16, 32, 64)
-    assert choose_sizes(20) == (4, 8, 16)
-    assert choose_sizes(16_000_000)[-1] == 8 * 2**20
+    assert ProbeSettings(least_bytes=8, most_bytes=64).sizes_bytes == (8, 16, 32, 64)
+    assert ProbeSettings(most_bytes=20).sizes_bytes == (4, 8, 16)
+    assert ProbeSettings(most_bytes=16_000_000).sizes_bytes[-1] == 8 * 2**20
     with pytest.raises(UsageError, match="sizes: no power of two from 17 to 31 bytes; widen the range"):
-        choose_sizes(31, 17)
+        ProbeSettings(least_bytes=17, most_bytes=31)
 
 
 def test_bus_bandwidth_of_a_row_is_volume_over_time() -> None:
     """Four ranks move 2 * 3/4 * 1e6 bytes each; in 1 ms that is 12 Gbit/s."""
-    data = collect([Timing(ranks=4, size_bytes=1_000_000, transfers=2, time_s=1e-3)], Place("g4dn"))
+    timing = {"ranks": 4, "size_bytes": 1_000_000, "transfers": 2, "time_s": 1e-3}
+    data = collect([timing], Place("g4dn"))
     (row,) = data.rows
     assert row.bus_gbit_per_s == pytest.approx(12.0)
     assert row.time_s == pytest.approx(1e-3)
     assert (row.ranks, row.size_bytes, row.transfers, row.place.vm_type) == (4, 1_000_000, 2, "g4dn")
-    assert row.buffers is Buffers.IN_PLACE
     assert data.origin is Origin.MEASURED
 
 
@@ -113,10 +111,10 @@ def test_a_place_is_described_by_what_the_machine_says() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"world_sizes": (1, 2)}, r"world_sizes: got \[1, 2\]; list whole numbers from 2 on, each once"),
-        ({"world_sizes": ()}, r"world_sizes: got \[\]; list"),
-        ({"sizes_bytes": (8, 8)}, r"sizes_bytes: got \[8, 8\]; list whole numbers from 4 on, each once"),
-        ({"sizes_bytes": (6,)}, "sizes_bytes: got 6; numbers of 4 bytes are exchanged, so give multiples"),
+        ({"ranks": (1, 2)}, r"ranks: got \[1, 2\]; list whole numbers from 2 on, each once"),
+        ({"ranks": ()}, r"ranks: got \[\]; list"),
+        ({"transfers": (8, 8)}, r"transfers: got \[8, 8\]; list whole numbers from 1 on, each once"),
+        ({"most_bytes": 3}, "sizes: no power of two from 4 to 3 bytes"),
         ({"transfers": (0,)}, r"transfers: got \[0\]; list whole numbers from 1 on"),
         ({"repeats": 0}, "repeats 0, .* at least one repeat and no negative numbers are needed"),
     ],
@@ -152,10 +150,11 @@ def test_nccl_needs_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_more_ranks_than_torchrun_started_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two started ranks cannot measure four."""
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
+    named = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in {**named, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="world_sizes: got 4, and torchrun started 2 ranks; start more"):
-        probe_joined(ProbeSettings(world_sizes=(2, 4)))
+    with pytest.raises(UsageError, match="ranks: got 4, and torchrun started 2 ranks; start more"):
+        probe(ProbeSettings(ranks=(2, 4)), Place("here"))
 
 
 def test_torchrun_is_recognised_by_what_it_sets() -> None:

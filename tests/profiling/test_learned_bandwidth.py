@@ -20,7 +20,6 @@ from optplan.profiling.allreduce_data import AllreduceData, Measurement, Origin,
 from optplan.profiling.bandwidth_tabulation import fill_bandwidth, tabulate
 from optplan.profiling.bandwidth_training import learn_bandwidth
 from optplan.profiling.learned_bandwidth import (
-    BandwidthPredictor,
     LearnedBandwidth,
     Loss,
     Target,
@@ -77,12 +76,11 @@ def test_the_order_of_rows_does_not_matter(synthetic_data: AllreduceData) -> Non
 
 def test_predictions_follow_what_was_measured(learned: LearnedBandwidth, synthetic_data: AllreduceData) -> None:
     """Within 30 % of each row's mean, and all above zero, for the smallest buffer, too."""
-    predictor = BandwidthPredictor(learned)
     points: dict[tuple[Place, int, int], list[float]] = {}
     for row in synthetic_data.rows:
         points.setdefault((row.place, row.ranks, row.size_bytes), []).append(row.bus_gbit_per_s)
     for (place, ranks, size), values in points.items():
-        found = float(predictor.predict(place, ranks, [size])[0])
+        found = float(learned.predict(place, ranks, [size])[0])
         assert found == pytest.approx(np.mean(values), rel=0.3)
         assert found > 0
 
@@ -106,31 +104,17 @@ def test_no_prediction_is_below_what_was_measured() -> None:
 
 
 def test_models_are_read_back(learned: LearnedBandwidth, synthetic_data: AllreduceData, tmp_path: Path) -> None:
-    """With the fingerprint of the data, whose model alone they are, and with the same predictions."""
+    """With the fingerprint of the data, and with the same predictions."""
     path = tmp_path / "model.json"
     write_json(learned, path)
-    again = read_model(path, data=synthetic_data)
+    again = read_model(path)
     assert again == learned
     assert again.fingerprint == synthetic_data.fingerprint
     assert again.origin is Origin.SYNTHETIC
     place = learned.places[0]
     sizes = [4.0, 1024.0, 2.0**20]
-    expected = BandwidthPredictor(learned).predict(place, 8, sizes)
-    assert BandwidthPredictor(again).predict(place, 8, sizes).tolist() == expected.tolist()
-
-
-def test_a_model_of_other_data_is_refused(
-    learned: LearnedBandwidth, synthetic_data: AllreduceData, tmp_path: Path
-) -> None:
-    """One row less is other data."""
-    path = tmp_path / "model.json"
-    write_json(learned, path)
-    message = (
-        f"fingerprint: the model was learned from SYNTHETIC all-reduces, fingerprint {learned.fingerprint[:12]}, and "
-        "these are SYNTHETIC all-reduces, fingerprint .*; learn it anew, or give the measurements that it was learned"
-    )
-    with pytest.raises(DataError, match=message):
-        read_model(path, data=AllreduceData(synthetic_data.rows[:-1]))
+    expected = learned.predict(place, 8, sizes)
+    assert again.predict(place, 8, sizes).tolist() == expected.tolist()
 
 
 def test_other_files_are_no_models(learned: LearnedBandwidth, tmp_path: Path) -> None:
@@ -147,7 +131,7 @@ def test_other_files_are_no_models(learned: LearnedBandwidth, tmp_path: Path) ->
     assert learned.small is not None
     broken = learned.replace(small=learned.small.replace(trees="{}"))
     with pytest.raises(DataError, match=r"trees: cannot be read by xgboost .* wrote them; learn the model again"):
-        BandwidthPredictor(broken).predict(learned.places[0], 2, [4.0])
+        broken.predict(learned.places[0], 2, [4.0])
 
 
 def test_a_side_without_measurements_has_no_model() -> None:
@@ -210,14 +194,13 @@ def test_tables_are_what_the_model_predicts(learned: LearnedBandwidth) -> None:
     table = tabulate(learned)
     assert set(table.tables) == {"p3.8xlarge", "g4dn.4xlarge"}
     found = table.bus_bytes_per_s([("p3.8xlarge", 1e9)], 8, np.array([2.0**20])) / BYTES_PER_GBIT
-    predictor = BandwidthPredictor(learned)
     places = [place for place in learned.places if place.vm_type == "p3.8xlarge"]
     assert len(places) == 2
     # Tables are rounded to digits that all processors share.
-    assert found[0] == pytest.approx(np.mean([predictor.predict(place, 8, [2.0**20]) for place in places]), rel=1e-8)
+    assert found[0] == pytest.approx(np.mean([learned.predict(place, 8, [2.0**20]) for place in places]), rel=1e-8)
     one = tabulate(learned, ["p3.8xlarge"], region="us-west-2").tables["p3.8xlarge"]
     where = (one.ranks.tolist().index(8), one.sizes_bytes.tolist().index(2.0**20))
-    assert one.bus_gbit_per_s[where] == pytest.approx(predictor.predict(places[1], 8, [2.0**20])[0], rel=1e-8)  # sorted
+    assert one.bus_gbit_per_s[where] == pytest.approx(learned.predict(places[1], 8, [2.0**20])[0], rel=1e-8)  # sorted
 
 
 def test_what_was_not_measured_is_refused_or_named(learned: LearnedBandwidth) -> None:
@@ -227,7 +210,7 @@ def test_what_was_not_measured_is_refused_or_named(learned: LearnedBandwidth) ->
     with pytest.raises(DataError, match=r"region: p3.8xlarge was not measured in 'eu'; known: us-east-1, us-west-2"):
         tabulate(learned, ["p3.8xlarge"], region="eu")
     with pytest.raises(DataError, match=r"gpu: got 'A100', where nothing was measured; did you mean 'V100'"):
-        BandwidthPredictor(learned).predict(replace(learned.places[0], gpu="A100"), 2, [4.0])
+        learned.predict(replace(learned.places[0], gpu="A100"), 2, [4.0])
     with pytest.warns(DataWarning, match="ranks: 16, 64 lie beyond what was measured, 2 to 8; trees predict there"):
         tabulate(learned, ranks=(8, 16, 64))
 

@@ -95,10 +95,10 @@ def test_parts_of_a_start() -> None:
 
 def test_durations_are_numbers_or_distributions() -> None:
     """All the same: a number; less than a millisecond: nothing; far from zero: normal; near it: log-normal."""
-    assert describe_seconds([7.0, 7.0]) == 7.0
-    assert describe_seconds([1e-5, 3e-5]) == 0.0
-    assert describe_seconds([9.0, 11.0]) == {"form": "normal", "mean_s": 10.0, "sd_s": 1.4142}
-    assert describe_seconds([1.0, 3.0]) == {"form": "log-normal", "mean_s": 2.0, "sd_s": 1.4142}
+    assert describe_seconds(Estimate.of([7.0, 7.0])) == 7.0
+    assert describe_seconds(Estimate.of([1e-5, 3e-5])) == 0.0
+    assert describe_seconds(Estimate.of([9.0, 11.0])) == {"form": "normal", "mean_s": 10.0, "sd_s": 1.4142}
+    assert describe_seconds(Estimate.of([1.0, 3.0])) == {"form": "log-normal", "mean_s": 2.0, "sd_s": 1.4142}
 
 
 def test_intervals_are_students() -> None:

@@ -10,13 +10,15 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
 from optplan.execution.journal import COUNT
+from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
-    from optplan.execution.records import Record
     from optplan.execution.runs import Outcome, Run
     from optplan.reporting.faces import Face
     from optplan.reporting.pages import Page, Section
@@ -74,8 +75,6 @@ class RunKind(ABC):
     NAME: ClassVar[str]
     #: Parameters of ``optplan run PLAN`` that fill no field of its options.
     OWN: ClassVar[frozenset[str]] = frozenset()
-    #: What its runs have besides plan and options where nobody cares.
-    NOTHING: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -110,19 +109,16 @@ class RunKind(ABC):
     def follow(self, plan: Plan, given: dict[str, Any], events: Path | None, *, seen: bool = False) -> Told:
         """Follow a plan to its end, and write what happens into a file; with ``seen``, say how it went for a page."""
         from optplan.execution.cli.run_view import listening
-        from optplan.execution.runs import type_of
 
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
-        fields, out = _fill(given, plan), own.get("out")
-        kept: list[Record] = []
-        keep = kept.append if seen and out is None else None  # without a folder nothing is written down
-        with listening(events, self.telling(plan, fields, None), keep) as listener:
-            outcome = self.begin(plan, own, listener, fields)
-        if seen and out is not None:
-            return self.look(Path(out))
-        kind = type_of(self.KIND)
-        history = self._gather(kind(plan, kind.options_type(**fields), self.NOTHING), kept) if seen else None
-        return Told(outcome, plan.instance_name, history)
+        fields = _fill(given, plan)
+        with ExitStack() as held:
+            if seen and fields.get("executor", "virtual") == "virtual" and "out" not in own:
+                own["out"] = Path(held.enter_context(TemporaryDirectory()))
+            out = own.get("out")
+            with listening(events, self.telling(plan, fields, None)) as listener:
+                outcome = self.begin(plan, own, listener, fields)
+            return self.look(out) if seen and out is not None else Told(outcome, plan.instance_name)
 
     def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
         """Go on with the run in a folder, as :meth:`follow` does."""
@@ -143,12 +139,13 @@ class RunKind(ABC):
 
     def look(self, folder: Path) -> Told:
         """Read how the run in a folder went, for its page: of a damaged journal, what can be read."""
+        from optplan.execution.history import gather
         from optplan.execution.journal import Journal
         from optplan.execution.runs import type_of
 
         with Journal(folder, writable=False, salvaged=True) as journal:
             run = type_of(self.KIND).open(journal)
-            history = self._gather(run, run.past)
+            history = gather(run, run.past, self.telling(run.plan, run.options.to_json_data(), None))
             return Told(run.describe(), run.plan.instance_name, history, journal.torn)
 
     def stamp(self, folder: Path) -> str:
@@ -163,11 +160,6 @@ class RunKind(ABC):
         if told.outcome.status == "ended":
             return "it has ended"
         return f"nobody follows it{name_held(told.outcome, folder)}; `optplan run --resume {folder}` goes on"
-
-    def _gather(self, run: Run[Any, Any, Any, Any], records: Sequence[Record]) -> History:
-        from optplan.execution.history import gather
-
-        return gather(run, records, self.telling(run.plan, run.options.to_json_data(), None))
 
     def list_logs(self, folder: Path) -> dict[str, Path]:
         """Return what trials, jobs and the ranks of fleets wrote, by their names, and what the user's command said."""
@@ -253,18 +245,17 @@ def _run_kind(name: str) -> RunKind:
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    fields, terms = dict(given), dict[str, float | str]()
+    """Return the fields of options that parameters fill."""
+    fields = dict(given)
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None
     if "sbatch" in fields:
         fields["sbatch"] = dict(fields["sbatch"])
     if "node_gpus" in fields:
         fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
-    if "every_s" in fields:
-        every_s = terms["every_s"] = fields.pop("every_s")
-        terms["settle_s"] = min(5.0, every_s / 4.0)
-    if "window_s" in fields:
-        terms["window_h"] = fields.pop("window_s") / 3600.0
-    if "hold_budget" in fields:
-        terms["hold_budget"] = fields.pop("hold_budget")
+    terms = {name: fields.pop(name) for name in _PARAMETERS["terms"] if name in fields}
+    if "every_s" in terms:
+        terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
+    if "window_s" in terms:
+        terms["window_h"] = terms.pop("window_s") / SECONDS_PER_HOUR
     return fields | ({"terms": terms} if terms else {})

@@ -14,7 +14,7 @@ from optplan.contracts.conditions import Mode
 from optplan.errors import OutputError, show_text
 from optplan.execution import records as told
 from optplan.execution.cluster import spent_usd
-from optplan.execution.scheduler import Rules
+from optplan.execution.scheduler import Rules, read_metric
 from optplan.execution.state import Phase, State
 from optplan.units import format_duration
 
@@ -66,28 +66,32 @@ class RunView:
         """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
         if not isinstance(record, told.Progressed):
             self._state.apply(record)
-        when = f"[{format_duration(record.t)}]"
         match record:
-            case told.SegmentOpened() if record.members:
-                return [f"{when} {self._name(record.segment)}"]
-            case told.SegmentEnded():
-                best = record.ranking[0] if record.ranking else ""
-                shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
-                return [f"{when} {record.segment} ended{shown}"]
             case told.Began() | told.Resumed() if self._rules.is_virtual:
                 trained = "trials are trained at once" if self._rules.is_trained else "nothing is trained"
                 return [f"virtual run: {trained}"]
             case told.Progressed() | told.OperationEnded():
-                value = record.metrics.get(self._rules.metric)
-                if isinstance(value, int | float) and math.isfinite(value):
-                    self._seen[record.operation.split(".")[-2]] = float(value)
+                value = read_metric(record.metrics.get(self._rules.metric))
+                if math.isfinite(value):
+                    self._seen[record.operation.split(".")[-2]] = value
             case told.OperationFailed():
                 tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
-                return [f"{when} {say(record)}", *tail]
+                return [*tell_line(record), *tail]
+        return tell_line(record, self._say)
+
+    def _say(self, record: told.Record) -> str:
+        """Say what has happened, with the names of stages and the best trial, which their state knows."""
+        match record:
+            case told.SegmentOpened() if record.members:
+                return self._name(record.segment)
+            case told.SegmentEnded():
+                best = record.ranking[0] if record.ranking else ""
+                shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
+                return f"{record.segment} ended{shown}"
             case told.Paused():
-                return [f"{when} paused: {record.why}"]
-        text = say(record)
-        return [f"{when} {text}"] if text else []
+                return f"paused: {record.why}"
+            case _:
+                return say(record)
 
     def _name(self, segment: str) -> str:
         return self._state.segments[segment].segment.label or segment
@@ -121,12 +125,8 @@ class RunView:
 
 
 @contextmanager
-def listening(
-    events: Path | None, teller: Teller, see: Callable[[told.Record], None] | None = None
-) -> Iterator[Callable[[told.Record], None]]:
+def listening(events: Path | None, teller: Teller) -> Iterator[Callable[[told.Record], None]]:
     """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
-
-    ``see`` is told what would be written down.
 
     On a terminal the last line of a search changes with every record.
     """
@@ -143,8 +143,6 @@ def listening(
             if file is not None and not isinstance(record, told.MetricsShown):  # each was written when it came
                 file.write(told.encode(record) + "\n")
                 file.flush()
-            if see is not None and not isinstance(record, told.Progressed):
-                see(record)
             for text in teller(record):
                 note(text)
             if line is not None and status is not None:

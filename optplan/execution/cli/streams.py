@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
@@ -39,7 +38,6 @@ class _Streams(RunKind):
     KIND = "stream"
     NAME = "a stream of jobs"
     OWN = frozenset({"jobs", "learn", "truth"})
-    NOTHING: ClassVar[Mapping[str, Any]] = {"jobs": [], "instance": None, "truth": None}
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> StreamOutcome:
         if "jobs" not in own:

@@ -18,13 +18,12 @@ from optplan.units import parse_bytes
 
 if TYPE_CHECKING:
     from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth
-    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.profiling.allreduce_data import AllreduceData
     from optplan.profiling.learned_bandwidth import LearnedBandwidth
 
 _IMPORT_EXAMPLES = (
     "optplan import nccl-tests all_reduce.txt --vm-type p3.8xlarge --rated-gbit-per-s 10 -o p3.csv",
-    "optplan import nccl-tests run2.json run8.json --vm-type g4dn.4xlarge --region us-west-2 -o g4dn.csv",
+    "optplan import nccl-tests run2.txt run8.txt --vm-type g4dn.4xlarge --region us-west-2 -o g4dn.csv",
 )
 _EXAMPLES = (
     "optplan measure bandwidth p3.csv g4dn.csv -o model.json",
@@ -59,7 +58,7 @@ def import_nccl_tests(
     outputs: Outputs,
     **features: str | float | None,
 ) -> int:
-    """Read results of nccl-tests' all_reduce_perf: .json is its report (-J), .csv a table, others what it printed.
+    """Read what nccl-tests' all_reduce_perf printed.
 
     busbw is GB/s there; small sizes round to 0.00, so that bandwidths are computed from the times, and have to agree.
     """
@@ -125,9 +124,6 @@ def import_bandwidth(
         metavar="SIZE,SIZE", default="", help="Sizes, as in 4B,1MiB; those that were measured unless given."
     ),
     region: str | None = option(metavar="NAME", help="Where; the mean over all places of a type unless given."),
-    measurements: tuple[Path, ...] = option(
-        type=FILE, multiple=True, help="Refuse a model that was not learned from these; may be repeated."
-    ),
     into: str | None = option(
         metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance."
     ),
@@ -139,50 +135,30 @@ def import_bandwidth(
     With --into, all types of the instance are tabulated; --vm-type says which measured ones stand for those that were
     not measured.
     """
+    from optplan.formulations.srift.data.instance import SriftInstance
+    from optplan.instances.files import read_instance
     from optplan.profiling.bandwidth_tabulation import fill_bandwidth, tabulate
     from optplan.profiling.learned_bandwidth import read_model
 
-    data = _read_all(measurements, "") if measurements else None
-    source: LearnedBandwidth | AllreduceData
-    if path.suffix.lower() == ".csv":
-        if data is not None:
-            raise UsageError("--measurements: has a meaning with a model only")
-        source = _read_all([path], "")
-    else:
-        source = read_model(path, data=data)
-    counts, buffers = (
-        sorted(set(ranks or ())),
-        sorted({parse_bytes(part.strip(), what="--sizes") for part in sizes.split(",") if part.strip()}),
-    )
+    source = _read_all([path], "") if path.suffix.lower() == ".csv" else read_model(path)
+    counts = sorted(set(ranks or ()))
+    buffers = sorted({parse_bytes(part.strip(), what="--sizes") for part in sizes.split(",") if part.strip()})
     chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in types)}
     if into is None:
         if name is not None:
             raise UsageError("--name: has a meaning with --into INSTANCE only")
         table = tabulate(source, chosen, counts, buffers, region=region)
         return outputs.deliver(table, lambda: _show_table(table))
-    instance = fill_bandwidth(_read_srift(into), source, chosen, counts, buffers, region=region)
+    instance = fill_bandwidth(read_instance(into, SriftInstance), source, chosen, counts, buffers, region=region)
     instance = instance if name is None else instance.replace(name=name)
     return deliver(instance, outputs)
 
 
 def _read_all(paths: Sequence[Path], vm_type: str) -> AllreduceData:
-    from optplan.profiling.allreduce_data import AllreduceData, Place
-    from optplan.profiling.allreduce_tables import read_measurements
+    from optplan.profiling.allreduce_data import AllreduceData, Place, read_measurements
 
     tables = [read_measurements(path, unless_said=Place(vm_type)) for path in paths]
     return AllreduceData(tuple(chain.from_iterable(table.rows for table in tables)))
-
-
-def _read_srift(into: str) -> SriftInstance:
-    from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.instances.files import read_instance
-
-    instance = read_instance(into)
-    if not isinstance(instance, SriftInstance):
-        formulation = getattr(instance, "formulation", "")
-        message = f"--into: {instance.name!r} is of formulation {formulation!r}; instances of srift have a bandwidth"
-        raise UsageError(message)
-    return instance
 
 
 def deliver_measurements(data: AllreduceData, outputs: Outputs) -> int:
@@ -227,7 +203,7 @@ def _show_model(model: LearnedBandwidth) -> Iterable[Shown]:
         for name, side in ((f"up to {model.mtu_bytes:,} B", model.small), ("larger", model.large))
         if side is not None
     ]
-    yield fact_table([("learned from", model.label), ("types of VM", ", ".join(model.vm_types))])
+    yield fact_table([("learned from", model.label), ("types of VM", ", ".join(model.names["vm_type"]))])
     yield ""
     yield record_table(
         "models",

@@ -118,7 +118,7 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
         "optplan measure allreduce --ranks 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
         "optplan measure allreduce --backend nccl --ranks 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
     ),
-    renamed={"world_sizes": "--ranks", "timeout_s": "--time-limit"},
+    renamed={"timeout_s": "--time-limit"},
     writes={"output": "the measurements as CSV"},
 )
 @click.option(
@@ -153,26 +153,16 @@ def allreduce(
     allreduce --ranks 2,4 -o measurements.csv`; the first rank writes.
     """
     from optplan.profiling.allreduce_prober import (
-        LEAST_BYTES,
-        MOST_BYTES,
         ProbeSettings,
-        choose_sizes,
-        collect,
         describe_place,
-        probe_here,
-        probe_joined,
-        was_started_by_torchrun,
+        probe,
     )
 
     given = {name: value for name, value in options.items() if value is not None}
-    sizes = choose_sizes(given.pop("most_bytes", MOST_BYTES), given.pop("least_bytes", LEAST_BYTES))
     how = {name: given.pop(name) for name in ("backend", "timeout_s") if name in given}
-    counts: dict[str, Any] = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
-    if "ranks" in given:
-        counts["world_sizes"] = given.pop("ranks")
-    settings = ProbeSettings(sizes_bytes=sizes, **counts)
+    names = ("ranks", "least_bytes", "most_bytes", "transfers", "repeats")
+    settings = ProbeSettings(**{name: given.pop(name) for name in names if name in given})
+    place = describe_place(given.pop("vm_type", "here"), **given)
     with Progress("probing"):
-        timings = (probe_joined if was_started_by_torchrun() else probe_here)(settings, **how)
-    if not timings:  # on ranks that are not the first
-        return 0
-    return deliver_measurements(collect(timings, describe_place(given.pop("vm_type", "here"), **given)), outputs)
+        data = probe(settings, place, **how)
+    return 0 if data is None else deliver_measurements(data, outputs)  # None on ranks that are not the first

@@ -158,9 +158,10 @@ def search(
     if seer is not None:
         renewed = renew_pauses(seer, measured, words).to_json_data()
         return outputs.deliver(renewed, lambda: _show_search(measured))
-    made = describe_search(measured, profiled.request_s, profiled.launch_s, words, **cloud) | asked
     if old is not None:
-        made = renew_search(old, made, **cloud).replace(**asked).to_json_data()
+        made = renew_search(old, measured, words, **cloud).replace(**asked).to_json_data()
+    else:
+        made = describe_search(measured, profiled.request_s, profiled.launch_s, words, **cloud) | asked
     missing = list_missing(made)
     if not missing:
         made = RubberBandInstance.parse(made).to_json_data()

@@ -329,7 +329,7 @@ def test_curves_are_thinned_and_written_in_time() -> None:
     assert curves.take(0.0, at_once=True) == []
     for n in range(1, 1025):
         curves.see(Progressed(1.0 + n / 1e6, "a.1", n, {"other": 0.0, "loss": float(n)}))
-    for wrong in (float("nan"), "high", True, None):
+    for wrong in (float("nan"), "high", True, None, 10**400):
         curves.see(Progressed(1.0, "b.1", 1, {"loss": wrong}))
     assert curves.take(3.0, at_once=False) == []
     (record,) = curves.take(6.1, at_once=False)

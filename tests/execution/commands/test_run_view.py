@@ -108,3 +108,13 @@ def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
     assert teller(back) == ["[2 s] v is heard of again, 2 s after it was missed: it is taken back"]
     asked = told.Resumed(1.0, {"deadline_s": 90.0, "budget_usd": 5.0, "retries": 1})
     assert teller(asked) == ["[1 s] limits from now on: deadline 1 min 30 s, budget $5.00"]
+
+
+def test_what_is_no_number_is_not_the_best() -> None:
+    """A whole number beyond all floats, and a truth value, are passed over; 0.5 is not."""
+    instance = read_instance("rubberband-two-stages")
+    plan = build_plan(instance, solve(instance))
+    view = RunView(State(plan), make_rules(plan, SearchOptions()))
+    for number, value in enumerate((10**400, True, 0.5), start=1):
+        assert view(told.Progressed(1.0, f"b1-s1.trials-{number}.1", 1, {"loss": value}, 1.0)) == []
+    assert view._seen == {"trials-3": 0.5}

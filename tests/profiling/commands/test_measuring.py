@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.profiling.allreduce_prober import ProbeSettings, Timing
-from optplan.profiling.allreduce_tables import read_measurements
+from optplan.profiling.allreduce_data import AllreduceData, Place, read_measurements
+from optplan.profiling.allreduce_prober import ProbeSettings, collect
 from optplan.profiling.profile_files import read_profile
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
     """The options say what is measured; a row for each timing says what came out: 1.5 * 2 kB in 1 us are 24 Gbit/s."""
     asked: dict[str, object] = {}
 
-    def measure(settings: ProbeSettings, **options: object) -> list[Timing]:
+    def measure(settings: ProbeSettings, place: Place, **options: object) -> AllreduceData:
         asked.update(options, settings=settings)
-        return [Timing(ranks=4, size_bytes=2000, transfers=1, time_s=1e-6)]
+        return collect([{"ranks": 4, "size_bytes": 2000, "transfers": 1, "time_s": 1e-6}], place)
 
-    monkeypatch.setattr("optplan.profiling.allreduce_prober.probe_here", measure)
+    monkeypatch.setattr("optplan.profiling.allreduce_prober.probe", measure)
     output = tmp_path / "measurements.csv"
     sizes = ("--least-bytes", "1KiB", "--most-bytes", "4KiB", "--ranks", "2,4", "--transfers", "1,2")
     shown = run(
@@ -146,7 +146,7 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
         "--json",
     )
     assert shown.code == 0, shown.err
-    settings = ProbeSettings(world_sizes=(2, 4), sizes_bytes=(1024, 2048, 4096), transfers=(1, 2), repeats=2)
+    settings = ProbeSettings(ranks=(2, 4), least_bytes=1024, most_bytes=4096, transfers=(1, 2), repeats=2)
     assert asked == {"settings": settings, "timeout_s": 120.0}
     (row,) = read_measurements(output).rows
     assert (row.place.vm_type, row.ranks, row.size_bytes) == ("desk", 4, 2000)
