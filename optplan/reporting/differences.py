@@ -278,10 +278,10 @@ def state_answer(answer: Result[Solution] | Plan, measures: Mapping[str, float] 
 
 def _state_limits(result: Result[Solution]) -> Iterator[Fact]:
     for limit, price in result.shadow_prices.items():
-        path, what = f"shadow_prices.{limit}", f"of the {limit}, {price.unit}"
-        yield Fact(ANSWER, f"worth of more {what}", f"{path}.more", price.more, price.unit)
+        path, one = f"shadow_prices.{limit}", price.unit.rpartition(" per ")[2]
+        yield Fact(ANSWER, f"{limit} eased by one {one} saves", f"{path}.more", price.more, price.unit)
         if price.less is not None:
-            yield Fact(ANSWER, f"cost of less {what}", f"{path}.less", price.less, price.unit)
+            yield Fact(ANSWER, f"{limit} tightened by one {one} costs", f"{path}.less", price.less, price.unit)
     for one in result.infeasibility.relaxations if result.infeasibility is not None else ():
         path = f"{LEAST}{one.limit}"
         what = f"least {one.limit} that {'may work' if one.enough is None else 'works'}, {one.unit}"

@@ -297,9 +297,9 @@ def test_shadow_prices_of_quotas_and_other_units(
     )
     rows = compare(Compared("a", answer=a), Compared("b", answer=b)).differing
     assert [(row.what, row.a, row.b) for row in rows] == [
-        ("worth of more of the budget, s of mean JCT per usd/hour", None, 30.0),
-        ("worth of more of the budget, s of mean JCT per GPU", 30.0, None),
-        ("worth of more of the quota.v100, s of mean JCT per GPU", 20.0, 25.0),
+        ("budget eased by one usd/hour saves", None, 30.0),
+        ("budget eased by one GPU saves", 30.0, None),
+        ("quota.v100 eased by one GPU saves", 20.0, 25.0),
     ]
 
 
