@@ -104,7 +104,7 @@
   function label(note, x, y, says, { xaxis, yaxis, xaxis2 }) {
     const grown = Math.max(1, (1.08 * x) / xaxis.range[1]);
     for (const axis of [xaxis, xaxis2].filter(Boolean)) axis.range = [axis.range[0], axis.range[1] * grown];
-    yaxis.range = [yaxis.range[0], Math.max(yaxis.range[1], 1.2 * y)];
+    yaxis.range = [yaxis.range[0], Math.max(yaxis.range[1], 1.3 * y)];
     const left = x - xaxis.range[0] < (xaxis.range[1] - xaxis.range[0]) / 2, side = left ? "left" : "right";
     Object.assign(note, { x, y, text: `<b>${says}</b>`, ax: left ? 10 : -10, ay: -48 });
     Object.assign(note, { xanchor: side, align: side, yanchor: "bottom" });
