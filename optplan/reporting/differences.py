@@ -278,13 +278,13 @@ def state_answer(answer: Result[Solution] | Plan, measures: Mapping[str, float] 
 
 def _state_limits(result: Result[Solution]) -> Iterator[Fact]:
     for limit, price in result.shadow_prices.items():
-        path, one = f"shadow_prices.{limit}", price.unit.rpartition(" per ")[2]
-        yield Fact(ANSWER, f"{limit} eased by one {one} saves", f"{path}.more", price.more, price.unit)
+        path, step = f"shadow_prices.{limit}", price.unit.rpartition(" per ")[2]
+        yield Fact(ANSWER, f"{limit} eased by one {step} saves", f"{path}.more", price.more, price.unit)
         if price.less is not None:
-            yield Fact(ANSWER, f"{limit} tightened by one {one} costs", f"{path}.less", price.less, price.unit)
+            yield Fact(ANSWER, f"{limit} tightened by one {step} costs", f"{path}.less", price.less, price.unit)
     for one in result.infeasibility.relaxations if result.infeasibility is not None else ():
         path = f"{LEAST}{one.limit}"
-        what = f"least {one.limit} that {'may work' if one.enough is None else 'works'}, {one.unit}"
+        what = f"nearest {one.limit} that {'may work' if one.enough is None else 'works'}, {one.unit}"
         yield Fact(ANSWER, what, path, one.least_feasible, one.unit)
 
 

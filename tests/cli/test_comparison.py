@@ -162,4 +162,4 @@ def test_infeasible_is_no_failure(run: Runner) -> None:
     told = run("compare", "boa-two-classes", "boa-one-table", "--solve", "--budget", "2gpu")
     assert told.code == 0
     assert "note: A has no plan: the least budget" in told.out
-    assert "least budget that works, gpu" in told.out
+    assert "nearest budget that works, gpu" in told.out

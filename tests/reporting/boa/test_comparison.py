@@ -236,7 +236,7 @@ def test_an_answer_without_a_plan(result: Result[Solution], infeasible_result: R
     rows = _by_path(comparison)
     assert any(note.startswith("B has no plan: the least budget for which") for note in comparison.notes)
     assert (rows["status"].a, rows["status"].b) == ("feasible", "infeasible")
-    assert rows["relaxations.budget"].what == "least budget that works, gpu"
+    assert rows["relaxations.budget"].what == "nearest budget that works, gpu"
     assert write_values(rows["relaxations.budget"]) == ("-", "6.2")
 
 
