@@ -80,8 +80,8 @@ def _tell_search(
     plans += [(one.solver, words.require_brackets(one.solution)) for one in rivals if one.solution is not None]
     chart = (f"GPUs held over time: {words.name_search(solution)}.", _draw_rounds(instance, plans))
     reading = (
-        "The area under a line is what trials hold. Rounds begin where it steps: many trials at first, few on more GPUs "
-        "each at the end."
+        "The area under a line is what trials hold. Rounds begin where it steps: many trials at first, few on more "
+        "GPUs each at the end."
     )
     reading += words.say_remarks(instance, solution)
     brackets = None if words.seeks_quality(instance) else tables.list_brackets(instance, solution)
