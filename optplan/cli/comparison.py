@@ -44,7 +44,7 @@ def compare(
 
     Each is an instance (a file or a name of the library), a result (a file of `optplan solve -o`) or a plan (a file of
     `optplan solve --plan`). What both have is compared: of instances their data, of results and plans completion times,
-    bounds, cost and widths. Of speedups and of sizes by epoch, the largest difference is shown.
+    bounds, cost and widths. Of long lists, such as speedups by epoch, the first difference is shown.
 
     --set, --budget, --problem and --policy change both instances. Differences are no error: the exit code is 0.
     """

@@ -13,10 +13,10 @@ from optplan.reporting.differences import (
     Answer,
     Difference,
     Fact,
-    compare_data,
     difference_table,
     pair_facts,
     state_answer,
+    state_data,
 )
 from optplan.reporting.pages import Block, Definitions, Remark, Section
 from optplan.reporting.presenters import find_module
@@ -125,10 +125,10 @@ def compare(a: Compared | Instance | Answer, b: Compared | Instance | Answer) ->
     if a.formulation != b.formulation:
         message = f"{a.name} is of formulation {a.formulation!r} and {b.name} of {b.formulation!r}; give two of one"
         raise UsageError(message)
-    own = find_module(a.formulation, "differences")  # BOA's goes class by class
-    rows = _compare_plainly(a, b) if own is None else own.compare_sides(a, b)
-    notes = [] if own is None else own.note_sides(a, b)
-    return Comparison(a, b, (*notes, *_list_notes(a, b)), tuple(rows))
+    rows = _compare_fields(a, b)
+    groups = list(dict.fromkeys(row.of for row in rows))
+    rows.sort(key=lambda row: groups.index(row.of))  # of a class its data, and what answers say of it
+    return Comparison(a, b, tuple(_list_notes(a, b)), tuple(rows))
 
 
 def _as_compared(record: Compared | Instance | Answer) -> Compared:
@@ -152,39 +152,31 @@ def tell_comparison(comparison: Comparison) -> Section:
     return Section("changes", "What differs between A and B", blocks, "What differs")
 
 
-def _compare_plainly(a: Compared, b: Compared) -> list[Difference]:
-    """Compare field by field, and answers by what the formulation's words state of them, if they do."""
+def _compare_fields(a: Compared, b: Compared) -> list[Difference]:
+    """Compare data field by field, and answers by what the formulation states of them, if it does."""
     rows: list[Difference] = []
     if a.instance is not None and b.instance is not None:
-        rows += compare_data(a.instance, b.instance)
+        rows += pair_facts(state_data(a.instance), state_data(b.instance))
     if a.answer is not None and b.answer is not None:
-        words = find_module(a.formulation, "words")
+        words = find_module(a.formulation, "differences") or find_module(a.formulation, "words")
         state: Callable[[Answer], list[Fact]] = getattr(words, "state_answer", state_answer)
         pairs = pair_facts(state(a.answer), state(b.answer))
         in_both = isinstance(a.answer, Plan) != isinstance(b.answer, Plan)
         rows += [row for row in pairs if not in_both or (row.a is not None and row.b is not None)]
     if not rows:
-        raise nothing_in_common(a, b)
+        raise UsageError(
+            f"{a.name} ({a.kind}) and {b.name} ({b.kind}) have nothing in common to compare; give two of a kind, or "
+            "solve the instance too, as --solve does"
+        )
     return rows
-
-
-def nothing_in_common(a: Compared, b: Compared) -> UsageError:
-    """Return the error that says so, and what to do."""
-    return UsageError(
-        f"{a.name} ({a.kind}) and {b.name} ({b.kind}) have nothing in common to compare; give two of a kind, or solve "
-        "the instance too, as --solve does"
-    )
 
 
 def _list_notes(a: Compared, b: Compared) -> list[str]:
     """Say what a reader has to know before reading the rows."""
-    notes = []
     if a.answer is None or b.answer is None:
-        notes += [] if a.kind == b.kind else ["of an instance and a plan, only prices and arrival rates are compared"]
-    else:
-        notes += _note_answers(a.answer, b.answer)
-        notes += [] if a.instance is not None and b.instance is not None else _note_instances(a.answer, b.answer)
-    return notes
+        return []
+    notes = _note_answers(a.answer, b.answer)
+    return notes if a.instance is not None and b.instance is not None else notes + _note_instances(a.answer, b.answer)
 
 
 def _note_answers(a: Answer, b: Answer) -> list[str]:

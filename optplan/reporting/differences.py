@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, TypeAlias
 
@@ -12,7 +12,7 @@ from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_gpus, format_share, format_usd
 from optplan.reporting.tables import Cell, Column, Row, Table, numbers
-from optplan.units import SECONDS_PER_HOUR, format_duration
+from optplan.units import format_duration
 
 #: What can be compared besides instances.
 Answer: TypeAlias = Result[Solution] | Plan
@@ -22,7 +22,7 @@ Answer: TypeAlias = Result[Solution] | Plan
 LEAST = "relaxations."
 
 #: Units of the figures that have no unit of the user's own.
-SECONDS, GPUS, HOURS, SHARE, COUNT, PER_HOUR = "s", "gpu", "gpu-h", "share", "1", "1/h"
+SECONDS, GPUS, SHARE, COUNT = "s", "gpu", "share", "1"
 
 #: Digits to which numbers are written that would read alike with fewer.
 _MORE_DIGITS = (6, 9, 12, 17)
@@ -42,11 +42,9 @@ _COLUMNS = (
     *numbers("change", "in %"),
 )
 
-#: Width rows of one group that a table shows before it says how many more there are.
-_MOST_RANGES = 24
 #: What an instance is called and where it comes from: no data.
 _NO_DATA = ("name", "description", "source", "formulation", "version")
-_SETTINGS, _ANSWER = "settings", "answer"
+_SETTINGS, ANSWER = "settings", "answer"
 _SECONDS_ENDING = "_s"
 
 
@@ -74,7 +72,6 @@ class Difference:
     unit: str
     a: float | str | None
     b: float | str | None
-    is_range: bool = field(default=False, kw_only=True)  #: One of many rows that list widths by epochs.
 
     @property
     def change(self) -> float | None:
@@ -121,21 +118,6 @@ def pair_facts(a: Sequence[Fact], b: Sequence[Fact]) -> list[Difference]:
             values = (left.value if left else None, right.value if right else None)
             rows.append(Difference(either.of, either.what, either.path, either.unit, *values))
     return rows
-
-
-def pair_presence(of: str, what: str, path: str, *, in_a: bool, in_b: bool) -> Difference:
-    """Say in which of the two something is."""
-    return Difference(of, what, path, "", "yes" if in_a else None, "yes" if in_b else None)
-
-
-def merge_names(a: Iterable[str], b: Iterable[str]) -> list[str]:
-    """Return the names of A, then those that only B has."""
-    return list(dict.fromkeys([*a, *b]))
-
-
-def unit_words(unit: str) -> str:
-    """Name the unit of a limit for readers."""
-    return "GPUs" if unit == GPUS else unit
 
 
 def write_values(row: Difference) -> tuple[str, str]:
@@ -194,25 +176,12 @@ def write_change(row: Difference) -> tuple[str, str]:
 
 
 def difference_table(rows: Iterable[Difference]) -> Table:
-    """List differences, one row each, grouped by whom they concern; of many ranges of epochs the first."""
+    """List differences, one row each, grouped by whom they concern."""
     cells: list[Row] = []
     for of, group in groupby(rows, key=lambda row: row.of):
-        shown, rest = cut_ranges(list(group))
         cells.append(Row([Cell(of, columns=len(_COLUMNS))], "group", starts_group=True))
-        cells += [Row((row.what, *write_values(row), *write_change(row)), "part") for row in shown]
-        if rest:
-            said = f"{rest} more rows of widths are in the JSON (--json, -o)"
-            cells.append(Row([Cell(said, "rest", columns=len(_COLUMNS))], "part"))
+        cells += [Row((row.what, *write_values(row), *write_change(row)), "part") for row in group]
     return Table("Every figure in which the two differ", _COLUMNS, cells)
-
-
-def cut_ranges(group: list[Difference]) -> tuple[list[Difference], int]:
-    """Return the rows of a group that are shown, and how many are not."""
-    ranges = [row for row in group if row.is_range]
-    if len(ranges) <= _MOST_RANGES:
-        return group, 0
-    kept = {id(row) for row in ranges[: _MOST_RANGES - 1]}
-    return [row for row in group if not row.is_range or id(row) in kept], len(ranges) - len(kept)
 
 
 def format_value(value: float | str | None, unit: str) -> str:
@@ -225,8 +194,6 @@ def format_value(value: float | str | None, unit: str) -> str:
 
 
 def _writer(unit: str) -> Callable[[float], str]:
-    if unit == HOURS:
-        return lambda hours: format_duration(hours * SECONDS_PER_HOUR)
     if unit == SECONDS or unit.startswith("s of "):
         return format_duration
     if unit == GPUS:
@@ -252,8 +219,7 @@ def _write_digits(value: float | str | None, unit: str, digits: int) -> str:
         return f"{100.0 * value:#.{digits - 2}g} %"
     if unit.startswith("usd"):
         return f"${value:#.{digits}g}"
-    suffix = {HOURS: " h", GPUS: "", COUNT: "", PER_HOUR: ""}.get(unit, " s" if unit.startswith("s") else "")
-    return f"{value:#.{digits}g}{suffix}"
+    return f"{value:#.{digits}g}{' s' if unit.startswith('s') else ''}"
 
 
 def _shorten(value: float) -> str:
@@ -268,16 +234,11 @@ def _write_percent(fraction: float) -> str:
     return f"{percent:+,.0f}" if abs(percent) >= 10 else f"{percent:+.2g}"
 
 
-def compare_data(a: Instance, b: Instance) -> list[Difference]:
-    """List every field of two instances of one formulation."""
-    return pair_facts(*(_state_data(instance) for instance in (a, b)))
-
-
 def state_proof(answer: Result[Solution] | Plan) -> list[Fact]:
     """State who solved it, how it ended, what is proven of it, and what limits are worth or would have to be."""
-    facts = [Fact(_ANSWER, "solver", "solver", answer.solver)]
+    facts = [Fact(ANSWER, "solver", "solver", answer.solver)]
     if isinstance(answer, Result):
-        facts.append(Fact(_ANSWER, "status", "status", answer.status.value))
+        facts.append(Fact(ANSWER, "status", "status", answer.status.value))
     facts += state_bound(answer)
     if isinstance(answer, Result):
         facts += _state_limits(answer)
@@ -292,7 +253,7 @@ def measures_of(answer: Result[Solution] | Plan) -> Mapping[str, float]:
 def state_figures(answer: Result[Solution] | Plan, figures: Sequence[tuple[str, str, str]]) -> list[Fact]:
     """State what is proven, and those of some figures that were measured: of each what it is, its name and unit."""
     measures = measures_of(answer)
-    known = [Fact(_ANSWER, what, name, measures[name], unit) for what, name, unit in figures if name in measures]
+    known = [Fact(ANSWER, what, name, measures[name], unit) for what, name, unit in figures if name in measures]
     return [*state_proof(answer), *known]
 
 
@@ -300,10 +261,10 @@ def state_bound(answer: Result[Solution] | Plan) -> list[Fact]:
     """State the bound that was proven, and the gap."""
     facts = []
     if answer.bound is not None:
-        facts.append(Fact(_ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
+        facts.append(Fact(ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
     gap = relative_gap(answer.objective, answer.bound)
     if gap is not None and math.isfinite(gap):
-        facts.append(Fact(_ANSWER, "gap", "gap", gap, SHARE))
+        facts.append(Fact(ANSWER, "gap", "gap", gap, SHARE))
     return facts
 
 
@@ -311,40 +272,52 @@ def state_answer(answer: Result[Solution] | Plan, measures: Mapping[str, float] 
     """State what is proven, the objective, and everything that the judge measured, or other measures."""
     facts, measures = state_proof(answer), measures_of(answer) if measures is None else measures
     if answer.objective is not None:
-        facts.append(Fact(_ANSWER, "objective", "objective", answer.objective, answer.objective_unit))
-    return facts + [Fact(_ANSWER, _name(path), path, value, _unit(path)) for path, value in measures.items()]
+        facts.append(Fact(ANSWER, "objective", "objective", answer.objective, answer.objective_unit))
+    return facts + [Fact(ANSWER, _name(path), path, value, _unit(path)) for path, value in measures.items()]
 
 
 def _state_limits(result: Result[Solution]) -> Iterator[Fact]:
     for limit, price in result.shadow_prices.items():
-        path, what = f"shadow_prices.{limit}", f"of the {limit}, {price.unit}"
-        yield Fact(_ANSWER, f"worth of more {what}", f"{path}.more", price.more, price.unit)
+        path, step = f"shadow_prices.{limit}", price.unit.rpartition(" per ")[2]
+        yield Fact(ANSWER, f"{limit} eased by one {step} saves", f"{path}.more", price.more, price.unit)
         if price.less is not None:
-            yield Fact(_ANSWER, f"cost of less {what}", f"{path}.less", price.less, price.unit)
+            yield Fact(ANSWER, f"{limit} tightened by one {step} costs", f"{path}.less", price.less, price.unit)
     for one in result.infeasibility.relaxations if result.infeasibility is not None else ():
         path = f"{LEAST}{one.limit}"
-        what = f"least {one.limit} that {'may work' if one.enough is None else 'works'}, {one.unit}"
-        yield Fact(_ANSWER, what, path, one.least_feasible, one.unit)
+        what = f"nearest {one.limit} that {'may work' if one.enough is None else 'works'}, {one.unit}"
+        yield Fact(ANSWER, what, path, one.least_feasible, one.unit)
 
 
-def _state_data(instance: Instance) -> list[Fact]:
-    data = {field: value for field, value in instance.to_json_data().items() if field not in _NO_DATA}
+def state_data(instance: Instance) -> list[Fact]:
+    """State every field of an instance but for its names."""
     facts = []
-    for path, value in _list_leaves(data):
-        of, _, rest = path.partition(".")
-        group, field = (of, rest) if rest else (_SETTINGS, of)
-        is_number = isinstance(value, float | int) and not isinstance(value, bool)
-        unit = _unit(path) if is_number else ""
-        facts.append(Fact(group, _name(field), path, float(value) if is_number else _write_text(value), unit))
+    for of, path, value in _list_groups(instance.to_json_data()):
+        for leaf, found in _list_leaves(value, path):
+            field = leaf.removeprefix(path).removeprefix(".")
+            group, what = (of, field) if field else (_SETTINGS, leaf)
+            is_number = isinstance(found, float | int) and not isinstance(found, bool)
+            unit = _unit(leaf) if is_number else ""
+            facts.append(Fact(group, _name(what), leaf, float(found) if is_number else _write_text(found), unit))
     return facts
 
 
-def _list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
-    """List what is at the ends of nested data; a list of numbers is one thing, and what is not given is left out."""
+def _list_groups(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    """List what data concern, each of several named things by itself, such as a class; with its path and value."""
+    for field, value in data.items():
+        if field in _NO_DATA:
+            continue
+        if isinstance(value, dict) and all(isinstance(part, dict) for part in value.values()):
+            yield from ((name, f"{field}.{name}", part) for name, part in value.items())
+        else:
+            yield field, field, value
+
+
+def _list_leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
+    """List what is at the ends of nested data; numbers in lists are one thing, and what is not given is left out."""
     if isinstance(value, dict):
         for name, part in value.items():
-            yield from _list_leaves(part, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list) and any(isinstance(part, dict | list) for part in value):
+            yield from _list_leaves(part, f"{path}.{name}")
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
         for number, part in enumerate(value, start=1):
             yield from _list_leaves(part, f"{path}.{number}")
     elif value is not None:
@@ -367,5 +340,7 @@ def _unit(path: str) -> str:
 
 def _write_text(value: object) -> str:
     if isinstance(value, list):
-        return BETWEEN.join(f"{part:.12g}" if isinstance(part, float) else str(part) for part in value)
+        return BETWEEN.join(map(_write_text, value))
+    if isinstance(value, float):
+        return f"{value:.12g}"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)

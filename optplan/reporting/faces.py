@@ -22,7 +22,7 @@ from optplan.contracts.result import write_amount, write_headline
 from optplan.errors import MissingExtraError, UnsupportedError, UsageError
 from optplan.instances import library
 from optplan.instances.changes import restore_changes
-from optplan.reporting.differences import COUNT, GPUS, HOURS, SECONDS, SHARE, format_value, state_answer
+from optplan.reporting.differences import COUNT, GPUS, SECONDS, SHARE, format_value, state_answer
 from optplan.reporting.pareto import present_pareto, thin
 from optplan.reporting.phrases import count_gpus
 from optplan.reporting.presentation import presenter_of
@@ -136,7 +136,7 @@ def _show_plan(plan: Plan) -> Sequence[Shown]:
 def _write_amount(value: float | str, unit: str) -> str:
     if unit == GPUS and isinstance(value, float):
         return count_gpus(value)
-    known = unit in ("", SECONDS, HOURS, SHARE, COUNT) or unit.startswith("usd")
+    known = unit in ("", SECONDS, SHARE, COUNT) or unit.startswith("usd")
     return format_value(value, unit) if known else f"{format_value(value, unit)} {unit}"
 
 

@@ -42,7 +42,6 @@ class Card(NamedTuple):
     name: str
     value: str
     note: str = ""
-    key: str = ""  #: What of a :class:`Control` it follows; without one it is hidden where the control was moved.
 
 
 class Swatch(NamedTuple):
@@ -110,7 +109,7 @@ class Control(NamedTuple):
     unit: str  #: In which unit, as links and commands write it: ``gpu``.
     said: str  #: What the plans that it shows are, and what they are not.
     command: str  #: What solves for one amount, ``{given}`` in its place.
-    data: Mapping[str, Any]  #: What the script needs; plain data. With ``plans``, ``budgets.js`` works with them, too.
+    data: Mapping[str, Any]  #: What the script needs; plain data.
 
 
 class Page(NamedTuple):
@@ -173,7 +172,6 @@ def _list_scripts(page: Page, figures: Mapping[str, Figure]) -> list[str]:
     blocks = [block for section in page.sections for block in section.blocks]
     is_sortable = any(isinstance(block, Table) and block.is_sortable for block in blocks)
     also = {"live.js": is_sortable or page.live, "control.js": page.control is not None}
-    also["budgets.js"] = page.control is not None and "plans" in page.control.data
     return ["report.js", *(name for name, wanted in also.items() if wanted)]
 
 

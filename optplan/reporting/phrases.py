@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from optplan.contracts import BoundProof, Instance
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
-from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
+from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 
 #: What tables show where there is no value.
 NOTHING = "-"
@@ -103,30 +101,6 @@ def format_seconds(seconds: float) -> str:
 def format_small_duration(seconds: float) -> str:
     """Write a duration that may be tiny, such as what one GPU is worth: ``19 s``, ``0.42 s``, ``less than 1 ms``."""
     return "nothing" if seconds == 0 else "less than 1 ms" if seconds < 1e-3 else format_duration(seconds)
-
-
-#: How figures are written where a text has a place for them; budgets.js writes them alike.
-_FORMATS: dict[str, Callable[[Any], str]] = {
-    "change": compare_durations,
-    "count": count_gpus,
-    "daily": lambda usd_per_hour: format_usd(usd_per_hour * HOURS_PER_DAY),
-    "duration": format_duration,
-    "gpus": format_gpus,
-    "monthly": lambda usd_per_hour: format_usd(usd_per_hour * HOURS_PER_MONTH),
-    "seconds": lambda seconds: f"{seconds:,.6g}",
-    "share": format_share,
-    "small": format_small_duration,
-    "text": str,
-    "two": lambda number: f"{number:.2f}",
-    "usd": format_usd,
-    "uses": lambda gpus: " + ".join(f"{format_gpus(used)} {name}" for name, used in gpus.items() if used > 0),
-}
-_PLACE = re.compile(r"\{(\w+):(\w+)\}")
-
-
-def fill(text: str, figures: Mapping[str, Any]) -> str:
-    """Write figures at the places for them in a text, such as ``{objective:duration}``."""
-    return _PLACE.sub(lambda place: _FORMATS[place[2]](figures[place[1]]), text)
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -151,7 +151,6 @@ class Presenter(Generic[InstanceT]):
     first: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = _nothing  #: Shown before what was found.
     decided: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = lambda _, result: [list_decisions(result)]
     compared: Callable[[InstanceT, Sequence[Result[Solution]]], Sequence[Block]] = _compare
-    objective: Callable[[InstanceT], str] = name_objective
     cards: Callable[[InstanceT, Result[Solution]], list[Card]] = _list_cards  #: The main figures of a plan.
     help: Callable[[Relaxation], str] = lambda one: _write_relaxation(one)[1]  #: What a limit would have to be.
     rivals: str = "Other solvers"  #: What stands above those compared.
@@ -216,7 +215,7 @@ class Presenter(Generic[InstanceT]):
         """Put the report of a result together, with a control where there are enough other amounts to try."""
         own = self.require(instance)
         page = self._build_page(own, result, beside) if self.page is None else self.page(own, result, beside)
-        if page.control is not None or beside.others is None:
+        if beside.others is None:
             return page
         if len(beside.others.results) < _FEWEST_TRIED:
             said = _UNTRIED.format(limit=beside.others.limit)
@@ -226,29 +225,39 @@ class Presenter(Generic[InstanceT]):
 
     def _build_page(self, own: InstanceT, result: Result[Solution], beside: Beside) -> Page:
         beside.require_only_plans(self.plans or f"formulation {formulation_of(own).name!r}")
-        rivals, sections = self.beside(beside), list[Section]()
+        rivals, sections = () if beside.is_moved else self.beside(beside), list[Section]()
         results = [result, *rivals]
         if result.infeasibility is not None:
             sections.append(self.relaxed(own, result))
         if result.solution is not None:
             told = [section._replace(follows=True) for section in self.plan(own, result, rivals)]
-            sections += [*told, *tell_next(result, beside, self.run)]
-        if rivals:
-            sections.append(Section("solvers", self.rivals, self.compared(own, results)))
-        if beside.background is not None:
-            sections += [each._replace(follows=True) for each in self.gathered(own, beside.background, results)]
-        question = [Definitions(self.facts(own))] if self.question is None else self.question(own)
-        terms, granted = self.terms(result), self.granted(own)
-        behind = tell_background(own, result, beside, question, self.check(own), *terms, granted=granted)
+            sections += told
+        if not beside.is_moved:
+            sections += self._tell_rest(own, result, beside, results)
         return build_answer_page(
             own,
             result,
             answer=(self.title or self.answer)(own, result),
             how_good=self.how_good(own, result),
             cards=[] if result.objective is None else self.cards(own, result),
-            sections=[*sections, *behind],
-            objective=self.objective(own),
+            sections=sections,
         )
+
+    def _tell_rest(
+        self, own: InstanceT, result: Result[Solution], beside: Beside, results: Sequence[Result[Solution]]
+    ) -> list[Section]:
+        """Tell what does not follow a page's control, and where other amounts lie."""
+        sections = tell_next(result, beside, self.run)
+        if len(results) > 1:
+            sections.append(Section("solvers", self.rivals, self.compared(own, results)))
+        if beside.background is not None:
+            sections += [each._replace(follows=True) for each in self.gathered(own, beside.background, results)]
+        question = [Definitions(self.facts(own))] if self.question is None else self.question(own)
+        terms, granted = self.terms(result), self.granted(own)
+        return [
+            *sections,
+            *tell_background(own, result, beside, question, self.check(own), *terms, granted=granted),
+        ]
 
 
 PRESENTER = Presenter[Instance](lambda instance: instance)

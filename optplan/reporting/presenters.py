@@ -46,6 +46,7 @@ class Beside:
     explanation: Explanation | None = None
     sensitivity: Sensitivity | None = None
     others: Others | None = None
+    is_moved: bool = False  #: Whether only what follows a page's control is shown, which was moved to the result.
 
     def require_only_plans(self, plans: str) -> None:
         """Refuse what reports of some formulations cannot show."""

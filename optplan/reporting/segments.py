@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from optplan.contracts.plan import Plan, Segment, UnitKind, follow, span
 from optplan.reporting import style
@@ -25,6 +26,14 @@ _NAMED = 6.0
 _PALE, _DARKEST = 0.2, 64
 #: From how many GPUs on numbers are white, so that they can be read.
 _WHITE = 24
+
+
+class Held(NamedTuple):
+    """What a plan holds from some time on, and what hovering says there."""
+
+    since_s: float
+    amount: float
+    words: str
 
 
 def draw_segments(plan: Plan) -> style.Figure:
@@ -62,6 +71,20 @@ def draw_spans(names: Sequence[str], spans: Mapping[str, Sequence[tuple[float, f
             style.add_blocks(figure, words, blocks, marker, scale.seconds, legendgroup=words, showlegend=named)
     figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
     return _name_rows(figure, names)
+
+
+def draw_held(plans: Sequence[tuple[str, Sequence[Held]]], what: str) -> style.Figure:
+    """Draw ``what`` each plan holds over time, by its name: of each, from when on it holds how much."""
+    scale = style.time_scale(max(held.since_s for _, moments in plans for held in moments))
+    figure = style.new_figure(height=340, top=36)
+    for number, (name, moments) in enumerate(plans):
+        safe = style.escape_text(name)
+        points = [(held.since_s / scale.seconds, held.amount, f"{safe}, {held.words}") for held in moments]
+        look = {"width": 2, "dash": "dot"} if number else {"width": 3, "dash": "solid"}
+        line = {"shape": "hv", "color": style.COLORS[number % len(style.COLORS)], **look}
+        style.add_points(figure, safe, points, line=line)
+    across = {"title_text": f"expected time since the start ({scale.unit})", "rangemode": "tozero"}
+    return style.finish(figure, across, {"title_text": what, "rangemode": "tozero"})
 
 
 def _draw_classes(plan: Plan) -> style.Figure:

@@ -37,7 +37,8 @@ def build_control(
         named = next((name for name in ("h", "min") if own * _SECONDS[unit] >= 3 * _SECONDS[name]), "s")
         factor, unit = _SECONDS[unit] / _SECONDS[named], named
     states = [
-        write_state(build_page, there, found, limit, shown, is_exact=others.exact) for _, there, found in others.results
+        write_state(build_page, there, found, limit, shown, is_exact=others.exact, background=beside.background)
+        for _, there, found in others.results
     ]
     asked = _frame(instance, limit, unit)
     between = (
@@ -55,9 +56,15 @@ def build_control(
     )
     shares = share_load(instance)
     evidence = f" Speedups behind the load: {say_evidence(shares)}." if shares else ""
-    per = own * factor / instance.limits[limit]
+    units = {name: seconds / _SECONDS[unit] for name, seconds in _SECONDS.items()} if unit in _SECONDS else {unit: 1.0}
     data = {
-        **frame_control(limit, unit, own * factor, per),
+        "name": limit,
+        "unit": unit,
+        "units": units,  # those that links may name
+        "amount": AMOUNT,
+        "own": own * factor,
+        "per": own * factor / instance.limits[limit],
+        "serves": False,
         "parts": shown,
         "states": pack(json.dumps(states, allow_nan=False, separators=(",", ":"))),
         "exact": others.exact,
@@ -69,20 +76,13 @@ def build_control(
             "unknown": f"This page has no plan for a {limit} of {asked}.",
             "fewest": f"The least for which this page has a plan is {asked}.",
             "less": f"This is the plan for {asked}; for more there may be a better one.{evidence}",
-            "stays": f"This part is about the plan for a {limit} of {_write(instance, limit)}.",
+            "stays": f"This part is about the plan for a {limit} of {asked}.",
         },
     }
     command = solve_again(
         beside.verify_command, f"--{limit}", f"{AMOUNT}{unit}", "--report", "report.html", but=f"--{limit}"
     )
     return Control(limit, unit, said, command, data)
-
-
-def frame_control(limit: str, unit: str, own: float, per: float, **units: float) -> dict[str, Any]:
-    """Return what the script of all controls needs; ``units`` are further ones that links may name, in ``unit``."""
-    times = {name: seconds / _SECONDS[unit] for name, seconds in _SECONDS.items()} if unit in _SECONDS else {}
-    named = {"name": limit, "unit": unit, "units": units | times | {unit: 1.0}, "amount": AMOUNT}
-    return named | {"own": own, "per": per, "serves": False}
 
 
 def name_parts(page: Page) -> list[str]:
@@ -98,13 +98,14 @@ def write_state(
     parts: Sequence[str],
     *,
     is_exact: bool = False,
-    beside: Beside | None = None,
+    background: Any = None,  # noqa: ANN401 - the formulation's own
 ) -> dict[str, Any]:
     """Write what a page shows where it was moved to a result; ``is_exact`` if the plan stays the best for some more."""
-    page = build_page(instance, result, beside or Beside())
+    page = build_page(instance, result, Beside(background=background, is_moved=True))
     holds = is_exact and "on_time_probability" not in result.measures
     if holds:  # the heading tells of the amount that is asked for, which may be more
-        head, found, tail = page.title.rpartition(_write(instance, limit))
+        written = plan_words_of(instance).format_limit(instance, instance.limits[limit], limit)
+        head, found, tail = page.title.rpartition(written)
         asked = _frame(instance, limit, instance.limit_as_given(limit)[1])
         page = page._replace(title=f"{head}{asked if found else ''}{tail}")
     state = {"amount": instance.limits[limit], "holds": holds, "says": _say(instance, result), "badge": page.badge}
@@ -134,15 +135,14 @@ def _count(unit: str, amount: float) -> str:
     return f"{amount:,.6g} {unit}"
 
 
-def _write(instance: Instance, limit: str) -> str:
-    return plan_words_of(instance).format_limit(instance, instance.limits[limit], limit)
-
-
 def _frame(instance: Instance, limit: str, unit: str) -> str:
     """Write an amount of a limit with its unit, as the script fills it in."""
     if unit in _SECONDS and instance.limit_as_given(limit)[1] == "s":
         return "{budget:duration}"
-    return "{given:cost}" if unit == "usd" else f"{{given:gpus}} {unit.replace('gpu', 'GPU')}"
+    what, _, period = unit.partition("/")
+    if what == "usd":
+        return f"{{given:cost}} {'an' if period == 'hour' else 'a'} {period}" if period else "{given:cost}"
+    return "{given:count}" if unit == "gpu" else f"{{given:gpus}} {unit.replace('gpu', 'GPU')}"
 
 
 #: Amounts relative to the instance's own where no frontier says which matter: a quarter to four times.

@@ -40,7 +40,7 @@ def test_two_results_for_people(run: Runner, answers: dict[str, Path]) -> None:
     # 2,250 s less 1,800 s is 7 min 30 s, a fifth; width 2 becomes 4; GPU-hours 1.25 become 2.
     assert "mean completion time 37 min 30 s 30 min 00 s -7 min 30 s -20" in lines
     assert "GPUs on average 1.25 2 +0.75 +60" in lines
-    assert "GPUs 2 4 +2 +100" in lines
+    assert "GPUs by epoch 2 4" in lines
     assert lines[-1].endswith("equal ones too.")
 
 
@@ -162,4 +162,4 @@ def test_infeasible_is_no_failure(run: Runner) -> None:
     told = run("compare", "boa-two-classes", "boa-one-table", "--solve", "--budget", "2gpu")
     assert told.code == 0
     assert "note: A has no plan: the least budget" in told.out
-    assert "least budget that works, in GPUs" in told.out
+    assert "nearest budget that works, gpu" in told.out

@@ -43,7 +43,7 @@ def test_show_the_instance_and_draw_the_plan(run: Runner, tmp_path: Path) -> Non
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
     figure = tmp_path / "search.html"
     assert run("show", "seer-paper-example", "--plot", str(figure)).code == 0
-    assert "2 GPUs a trial" in figure.read_text(encoding="utf-8")
+    assert "round 1: 1 x4, 4 x2, 10 x1" in figure.read_text(encoding="utf-8")
 
 
 def test_the_frontier_of_budgets(run: Runner, tmp_path: Path) -> None:

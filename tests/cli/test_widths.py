@@ -32,7 +32,7 @@ COMMANDS = {
     "a list of plans": "frontier rubberband-two-stages",
     "explanations": "solve boa-two-classes --explain",
     "samples": "explain given.json --wrong speedup=10% --samples 20",
-    "differences": "compare boa-newtrace boa-newtrace-tables",
+    "differences": "compare boa-newtrace boa-philly",
     "a continuation": "solve srift-case3 --state state.yaml",
 }
 OF_A_WING = pytest.param("frontier srift-case3 --limit vms", marks=pytest.mark.wings)

@@ -57,7 +57,7 @@ def test_a_frontier_is_drawn_with_its_own_instance() -> None:
 def test_plans_are_drawn_where_there_is_one() -> None:
     """A search over time; without a plan there is nothing to draw."""
     search = optplan.read_instance("seer-paper-example")
-    assert optplan.draw_plan(search, optplan.solve(search)).layout.yaxis.title.text == "GPUs"
+    assert optplan.draw_plan(search, optplan.solve(search)).layout.yaxis.title.text == "GPUs held"
     hasty = search.replace(deadline_min=0.5)
     with pytest.raises(UsageError, match=r"the result has no plan to draw \(status infeasible\)"):
         optplan.draw_plan(hasty, optplan.solve(hasty))

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from optplan.instances.library import build_named
-from optplan.reporting.differences import Difference, compare_data, write_values
+from optplan.reporting.comparison import compare
+from optplan.reporting.differences import Difference, write_values
 
 
 def _row(a: str, b: str) -> Difference:
@@ -26,7 +27,8 @@ def test_lists_of_other_lengths_and_things_without_a_list() -> None:
 
 def test_rates_by_the_second_are_no_durations() -> None:
     """A network's Gbit/s is a number, a deadline a time."""
-    rows = {row.path: row for row in compare_data(build_named("srift-case3"), build_named("srift-case2"))}
+    rows = {row.path: row for row in compare(build_named("srift-case3"), build_named("srift-case2")).rows}
     assert rows["types.g3.8xlarge.network_gbit_per_s"].unit == rows["global_batch"].unit
-    assert rows["types.g3.8xlarge.network_gbit_per_s"].what == "g3.8xlarge.network gbit per s"
+    row = rows["types.g3.8xlarge.network_gbit_per_s"]
+    assert (row.of, row.what) == ("g3.8xlarge", "network gbit per s")
     assert rows["deadline_s"].unit == "s"

@@ -23,12 +23,9 @@ READ_BACK = {
     "reporting/boa/speedups.py": "reporting/boa/test_ranges.py::test_report_opens_with_its_panels",
     "reporting/job_use.py": "reporting/test_job_use.py::test_a_browser_shows_who_held_what",
     "reporting/pareto.py": "reporting/rubberband/test_report.py::test_the_page_opens_in_a_browser",
-    "reporting/rubberband/presenter.py": "reporting/rubberband/test_report.py::test_the_page_opens_in_a_browser",
-    "reporting/seer/presenter.py": "reporting/seer/test_report.py::test_the_page_in_a_browser",
     "reporting/segments.py": "reporting/test_drawing.py::test_a_browser_draws_plans_as_their_files_have_them",
     "reporting/srift/continuations.py": "reporting/srift/test_report.py::test_the_page_in_a_browser",
     "reporting/srift/tables.py": "reporting/srift/test_report.py::test_the_page_in_a_browser",
-    "reporting/trajectory.py": "reporting/test_trajectory.py::test_a_browser_shows_it",
 }
 
 

@@ -86,7 +86,7 @@ class _Report:
         if result.solution is None:
             raise UsageError("--serve: the result has no plan to begin with; give one that has")
         self._build_page, self._lock = presenter_of(instance).build_page, threading.Lock()
-        self._instance, self._limit, self._background = instance, limit, Beside(background=beside.background)
+        self._instance, self._limit, self._background = instance, limit, beside.background
         result = result.replace(on_trust=beside.verification.on_trust if beside.verification is not None else ())
         page = self._build_page(instance, result, beside)
         others = beside.others or Others(limit, [(instance.limit_as_given(limit)[0], instance, result)])
@@ -110,7 +110,7 @@ class _Report:
             raise UsageError(f"got {text[:40]!r}; a {self._limit} above zero is needed")
         there = change_limit(self._instance, self._limit, amount / self._unit)
         result = solve(there, time_limit_s=_SOLVE_LIMIT_S)
-        return write_state(self._build_page, there, result, self._limit, self._parts, beside=self._background)
+        return write_state(self._build_page, there, result, self._limit, self._parts, background=self._background)
 
 
 class _Server(ThreadingHTTPServer):

@@ -118,7 +118,7 @@ def tell_demand(instance: BoaInstance, result: Result[Solution]) -> list[Section
     label = "Line chart: share of the time with more than so many GPUs in use; the table has the main figures"
     chart = Charts([(label, draw_demand(instance, result.solution))], _READING)
     blocks: list[Block] = [table, chart, Items(say_demand(instance, result))]
-    return [Section("demand", "GPUs in use at once", blocks, "GPUs at once")]
+    return [Section("demand", "GPUs in use at once", blocks, "GPUs at once", "folded")]
 
 
 def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
@@ -15,8 +15,8 @@ from optplan.reporting.boa.ranges import make_measurement_card
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import (
     NOTHING,
+    compare_durations,
     count_gpus,
-    fill,
     format_gpus,
     format_share,
     format_small_duration,
@@ -54,14 +54,36 @@ def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Fronti
     """List the main figures of a plan besides its bound; none without a plan."""
     if result.objective is None:
         return []
-    figures = describe_plan(instance, result.objective, result.measures)
-    frames = frame_cards(instance, result.measures)
-    price = phrases.shadow_price(instance, result, frontier)
-    if price is not None:
-        frames.append(frame_price(instance)[price.less is None])
-        figures |= {"more": price.more, "less": price.less}
-    cards = [frame.fill(figures) for frame in frames]
-    return [*cards, *_make_further_cards(instance, result, frontier), *make_measurement_card(instance, result)]
+    measures = result.measures
+    pauses = f"{measures['rescales_per_job']:.2f} pauses with the first start"
+    return [
+        Card(phrases.name_objective(instance), format_duration(result.objective), f"{result.objective:,.6g} s"),
+        Card("GPUs in use, on average", format_gpus(measures["gpus"]), _split_gpus(instance, measures)),
+        *_make_cost_card(instance, measures),
+        Card("changes of width a job", f"{measures['width_changes_per_job']:.2f}", pauses),
+        *_make_price_card(instance, phrases.shadow_price(instance, result, frontier)),
+        *_make_further_cards(instance, result, frontier),
+        *make_measurement_card(instance, result),
+    ]
+
+
+def _make_cost_card(instance: BoaInstance, measures: Mapping[str, float]) -> list[Card]:
+    usd, price = phrases.cost_usd_per_hour(instance, measures), price_usd_per_hour(instance)
+    if usd is None:
+        return []
+    bill = f"at {format_usd(price or 0.0)} per GPU-hour"
+    if price is None or instance.commits:
+        bill = f"{format_usd(usd)} an hour, {format_usd(usd * HOURS_PER_DAY)} a day"
+    return [Card("cost a month", format_usd(usd * HOURS_PER_MONTH), bill)]
+
+
+def _make_price_card(instance: BoaInstance, price: ShadowPrice | None) -> list[Card]:
+    """Make the card of what a little more and less of the budget changes, if that is known."""
+    if price is None:
+        return []
+    words = phrases.BUDGET_WORDS[instance.budget_unit]
+    less = "no plan with less" if price.less is None else f"{words.less} costs {format_small_duration(price.less)}"
+    return [Card(f"{words.more} saves", format_small_duration(price.more), less)]
 
 
 def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
@@ -80,96 +102,37 @@ def _say_value(row: LimitUse) -> str:
     return f"{row.share} of {row.given} used" if row.value == NOTHING else f"worth {row.value} at the budget's price"
 
 
-class CardFrame(NamedTuple):
-    """A card with places for figures: what of the plan it follows, its name, and the texts."""
-
-    key: str
-    name: str
-    value: str
-    note: str
-
-    def fill(self, figures: Mapping[str, Any]) -> Card:
-        """Make the card."""
-        return Card(self.name, fill(self.value, figures), fill(self.note, figures), self.key)
-
-
-def describe_plan(instance: BoaInstance, objective: float, measures: Mapping[str, float]) -> dict[str, Any]:
-    """Return the figures of a plan that the main cards show."""
-    figures: dict[str, Any] = {
-        "objective": objective,
-        "gpus": measures["gpus"],
-        "running": measures["gpus_running"],
-        "rescaling": measures["gpus_rescaling"],
-        "changes": measures["width_changes_per_job"],
-        "starts": measures["rescales_per_job"],
-    }
-    if has_types(instance):
-        figures["types"] = {name: measures[f"gpus.{name}"] for name in instance.gpu_types}
-    usd = phrases.cost_usd_per_hour(instance, measures)
-    return figures if usd is None else figures | {"usd": usd}
-
-
-def frame_cards(instance: BoaInstance, measures: Mapping[str, float]) -> list[CardFrame]:
-    """Frame the main figures of a plan; ``measures`` are those of one."""
-    price, has_price = price_usd_per_hour(instance), phrases.cost_usd_per_hour(instance, measures) is not None
-    bill = f"at {format_usd(price or 0.0)} per GPU-hour"
-    if price is None or instance.commits:
-        bill = "{usd:usd} an hour, {usd:daily} a day"
-    return [
-        CardFrame("objective", phrases.name_objective(instance), "{objective:duration}", "{objective:seconds} s"),
-        CardFrame("gpus", "GPUs in use, on average", "{gpus:gpus}", _split_gpus(instance, measures)),
-        *([CardFrame("cost", "cost a month", "{usd:monthly}", bill)] if has_price else []),
-        CardFrame("changes", "changes of width a job", "{changes:two}", "{starts:two} pauses with the first start"),
-    ]
-
-
-def frame_price(instance: BoaInstance) -> tuple[CardFrame, CardFrame]:
-    """Frame what a little more and less of the budget changes, and what more does where there is no plan with less."""
-    words = phrases.BUDGET_WORDS[instance.budget_unit]
-    known = CardFrame("price", f"{words.more} saves", "{more:small}", f"{words.less} costs {{less:small}}")
-    return known, known._replace(note="no plan with less")
-
-
-def frame_bound(said: str = "gap {gap:share}") -> CardFrame:
-    """Frame what no plan can be better than."""
-    return CardFrame("bound", "nothing can be better than", "{bound:duration}", said)
-
-
-def frame_more() -> CardFrame:
-    """Frame what a fifth more of the budget would buy."""
-    return CardFrame(
-        "more", f"{format_share(MORE)} more buys, at best", "{next:duration}", "{change:change}; {money:text}"
-    )
-
-
 def make_more_card(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
     """Make the card of what a fifth more of the budget would buy, by the frontier; none where that is not known."""
     budget = (1.0 + MORE) * instance.budget_amount()
     point = phrases.look_up(frontier, budget)
     if point is None or result.objective is None:
         return []
-    money = phrases.say_budget(instance, budget)
-    change = point.objective / result.objective - 1.0
-    return [frame_more().fill({"next": point.objective, "change": change, "money": money})]
+    change = compare_durations(point.objective / result.objective - 1.0)
+    note = f"{change}; {phrases.say_budget(instance, budget)}"
+    return [Card(f"{format_share(MORE)} more buys, at best", format_duration(point.objective), note)]
 
 
 def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:
+    rescaling = format_gpus(measures["gpus_rescaling"])
     if has_types(instance):
-        return "{types:uses}" + (", {rescaling:gpus} of them rescaling" if measures["gpus_rescaling"] else "")
+        used = {name: measures[f"gpus.{name}"] for name in instance.gpu_types}
+        said = " + ".join(f"{format_gpus(gpus)} {name}" for name, gpus in used.items() if gpus > 0)
+        return said + (f", {rescaling} of them rescaling" if measures["gpus_rescaling"] else "")
     if instance.problem is not Problem.RESCALING:
         return "all of them running"
-    return "{running:gpus} running + {rescaling:gpus} rescaling"
+    return f"{format_gpus(measures['gpus_running'])} running + {rescaling} rescaling"
 
 
 def make_bound_card(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> Card:
     """Make the card of what nothing can be better than, by the result or by the frontier."""
-    point, bound, gap = phrases.look_up(frontier, instance.budget_amount()), result.bound, result.gap
-    if bound is not None and gap is not None and not bounds_nothing(result):
-        return frame_bound().fill({"bound": bound, "gap": gap})
+    name, point = "nothing can be better than", phrases.look_up(frontier, instance.budget_amount())
+    if result.bound is not None and result.gap is not None and not bounds_nothing(result):
+        return Card(name, format_duration(result.bound), f"gap {format_share(result.gap)}")
     if point is None:
-        return frame_bound()._replace(value="unknown", note="this solver proves nothing").fill({})
+        return Card(name, "unknown", "this solver proves nothing")
     gap = relative_gap(result.objective, point.objective) or 0.0
-    return frame_bound("by the frontier; gap {gap:share}").fill({"bound": point.objective, "gap": gap})
+    return Card(name, format_duration(point.objective), f"by the frontier; gap {format_share(gap)}")
 
 
 class LimitUse(NamedTuple):

@@ -146,13 +146,13 @@ def draw_frontiers(
     figure = new_figure(height=420, top=56 if priced else 12)
     for number, (curve, factor) in enumerate(zip(curves, factors, strict=True)):
         _add_curve(figure, curve, factor, high, scale, number, named=not alone)
+    if plan is not None:  # the first mark is the one that a page's control moves
+        _add_plan(figure, first.instance, plan, window, scale)
     for name, look, group in marks:
         _add_marks(figure, name, group, scale, {**look, "size": 11, "line": {"width": 2}})
     if alone:
         _shade_infeasible(figure, first.instance, low, first.least)
-        if plan is not None:
-            _add_plan(figure, first.instance, plan, window, scale)
-        elif first.instance.budget is not None and not marks:
+        if not every and first.instance.budget is not None:
             _mark_budget(figure, first.instance, bottom_s / scale.seconds, top_s / scale.seconds)
     objectives = {name_objective(curve.instance) for curve in curves}
     objective = objectives.pop() if len(objectives) == 1 else "(weighted) mean completion time"

@@ -26,11 +26,10 @@ from optplan.reporting.boa.explanations import (
 from optplan.reporting.boa.facts import list_cards, make_bound_card, make_more_card, say_prices
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
-from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
+from optplan.reporting.boa.phrases import look_up, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
-from optplan.reporting.boa.speedups import draw_gpu_use, draw_time_shares, tell_speedups
-from optplan.reporting.boa.tries import build_control
+from optplan.reporting.boa.speedups import tell_speedups
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
@@ -59,31 +58,9 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         _require_own_frontier(boa, frontier, results)
     if beside.sensitivity is not None:
         require_own(beside.sensitivity, result)
-    relaxations, has_plan = tables.list_relaxations(result), result.solution is not None
-    control = build_control(boa, result, frontier, beside, MOST_WAYS, _MOST_ROWS)
-    sections = []
-    if relaxations is not None:
-        said = "The smallest change that makes a plan possible, everything else as it is."
-        sections.append(Section("limits", "What would help", [said, relaxations]))
-    if has_plan:
-        sections += [_tell_widths(boa, results), _tell_plan(boa, result), *_tell_next(result, beside)]
-    if frontier is not None:
-        sections.append(_tell_budgets(boa, results, frontier)._replace(follows=control is not None))
-    sections += tell_commitments(boa, result)
-    sections += tell_log(boa, result)
-    sections += _tell_limits(boa, result, frontier)
-    if beside.explanation is not None:
-        sections.append(tell_explanation(boa, result, beside.explanation))
-    if beside.rivals:
-        sections.append(
-            Section(
-                "solvers", "Other solvers on the same problem", [tables.compare_results(boa, results)], "Other solvers"
-            )
-        )
-    if beside.sensitivity is not None:
-        sections.append(tell_sensitivity(beside.sensitivity))
-    behind = [_tell_use(boa, result), tell_speedups(boa, result)] if has_plan else []
-    sections += [section._replace(place="folded") for section in (*behind, *tell_demand(boa, result))]
+    has_plan = result.solution is not None
+    sections = [_tell_widths(boa, results), _tell_plan(boa, result)] if has_plan else []
+    sections += tell_commitments(boa, result) if beside.is_moved else _tell_rest(boa, results, beside)
     return build_answer_page(
         boa,
         result,
@@ -95,9 +72,34 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
             ]
         ),
         cards=_list_cards(boa, result, frontier) if has_plan else [],
-        sections=[*sections, *_tell_background(boa, result, beside)],
+        sections=sections,
         window_title=_name_window(boa, result),
-    )._replace(control=control)
+    )
+
+
+def _tell_rest(instance: BoaInstance, results: Sequence[Result[Solution]], beside: Beside) -> list[Section]:
+    """Tell what stands around the plan."""
+    result, frontier, relaxations = results[0], beside.background, tables.list_relaxations(results[0])
+    sections = _tell_next(result, beside)
+    if relaxations is not None:
+        said = "The smallest change that makes a plan possible, everything else as it is."
+        sections.append(Section("limits", "What would help", [said, relaxations]))
+    if frontier is not None:
+        sections.append(_tell_budgets(instance, results, frontier))
+    sections += [*tell_commitments(instance, result), *tell_log(instance, result)]
+    sections += _tell_limits(instance, result, frontier)
+    if beside.explanation is not None:
+        sections.append(tell_explanation(instance, result, beside.explanation))
+    if beside.rivals:
+        table = tables.compare_results(instance, results)
+        sections.append(Section("solvers", "Other solvers on the same problem", [table], "Other solvers"))
+    if beside.sensitivity is not None:
+        sections.append(tell_sensitivity(beside.sensitivity))
+    if result.solution is not None:
+        use = tables.list_classes(instance, result, _MOST_ROWS)
+        sections.append(Section("use", "Where the budget and the time go", [use], "Where it goes", "folded"))
+        sections.append(tell_speedups(instance, result))
+    return [*sections, *tell_demand(instance, result), *_tell_background(instance, result, beside)]
 
 
 def _list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
@@ -181,7 +183,7 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
         Charts([(label, draw_frontier(instance, frontier, result, rivals))], reading),
         tables.list_budgets(instance, points, reference=result.objective),
     ]
-    return Section("budgets", "What other budgets would buy", blocks, "Other budgets", "split")
+    return Section("budgets", "What other budgets would buy", blocks, "Other budgets", "split", follows=True)
 
 
 def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> Section:
@@ -204,21 +206,6 @@ def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> 
     blocks: list[Block] = [Charts(charts, reading, layout="pair" if rivals else "", key=key)]
     place = "" if rivals else "half"
     return Section("widths", "How widths change over a job's life", blocks, "Widths by epoch", place, follows=True)
-
-
-def _tell_use(instance: BoaInstance, result: Result[Solution]) -> Section:
-    how = "by type." if has_types(instance) else "while its jobs run and while they start or change their width."
-    reading = (
-        f"Left, the GPUs that each class holds on average, {how} Right, how much each class adds to the "
-        f"{name_objective(instance)}: the bars add up to it. A class with much of the time and few of the GPUs has "
-        "many jobs, or jobs that gain little from more GPUs."
-    )
-    charts = [
-        ("Bar chart: GPUs in use by class; the table below has the figures", draw_gpu_use(instance, result)),
-        ("Bar chart: part of the mean by class; the table below has it", draw_time_shares(instance, result)),
-    ]
-    blocks: list[Block] = [Charts(charts, reading, layout="pair"), tables.list_classes(instance, result, _MOST_ROWS)]
-    return Section("use", "Where the budget and the time go", blocks, "Where it goes")
 
 
 def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Beside) -> list[Section]:

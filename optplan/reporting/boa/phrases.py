@@ -12,7 +12,6 @@ from optplan.reporting.phrases import (
     ROUNDING,
     capitalise,
     count_gpus,
-    fill,
     format_gpus,
     format_share,
     format_small_duration,
@@ -106,35 +105,25 @@ def say_amount(instance: BoaInstance, budget: float) -> str:
 
 def say_budget(instance: BoaInstance, budget: float) -> str:
     """Write a budget of the instance's unit, with what it costs in a month."""
-    return fill(frame_amount(instance), {"budget": budget, "cost": budget * (usd_per_unit(instance) or 0.0)})
-
-
-def frame_amount(instance: BoaInstance) -> str:
-    """Write a budget of the instance's unit with places for it, and for its cost in dollars an hour."""
-    amount = "{budget:count} on average" if instance.budget_unit is BudgetUnit.GPU else "{budget:usd} an hour"
-    return amount if usd_per_unit(instance) is None else f"{amount}, {{cost:monthly}} a month"
+    said, monthly = say_amount(instance, budget), cost_of_month(instance, budget)
+    return said if monthly is None else f"{said}, {format_usd(monthly)} a month"
 
 
 def describe_budget(instance: BoaInstance) -> str:
     """Write the budget in words, money with the GPUs that it pays, or where these differ by another period."""
-    return fill(frame_budget(instance), count_budget(instance, instance.budget_amount()))
-
-
-def frame_budget(instance: BoaInstance) -> str:
-    """Write a budget in words, with places for the figures of :func:`count_budget`."""
-    gpus = f"{{budget:count}} {'on demand' if instance.commits else 'on average'}"
+    amount = instance.budget_amount()
+    gpus = f"{count_gpus(amount)} {'on demand' if instance.commits else 'on average'}"
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
         return f"a bill of {gpus}" if instance.commits else gpus
-    given = f"{{given:usd}} {_PERIOD_NAMES[instance.budget.unit]}"
+    given = describe_amount(instance.budget)
     if instance.budget_unit is BudgetUnit.GPU:
         return f"{given} ({gpus})"
     monthly = instance.budget.unit is BudgetUnit.USD_PER_MONTH
-    return f"{given} ({{budget:usd}} an hour)" if monthly else f"{given} ({{budget:monthly}} a month)"
-
-
-def count_budget(instance: BoaInstance, budget: float) -> dict[str, float]:
-    """Return a budget in the unit of :attr:`limits`, and in that in which it is given."""
-    return {"budget": budget, "given": instance.limit_as_given(BUDGET)[0] / instance.limits[BUDGET] * budget}
+    return (
+        f"{given} ({format_usd(amount)} an hour)"
+        if monthly
+        else f"{given} ({format_usd(amount * HOURS_PER_MONTH)} a month)"
+    )
 
 
 def describe_limits(instance: BoaInstance) -> str:
@@ -212,15 +201,11 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
         return f"No plan for {limit} was found {_say_stop(result.termination)}."
     if has_slack(instance, result):
         limit += f", of which {_describe_use(instance, result)} used"
-    said = say_mean(instance, limit, format_duration(result.objective))
+    mean = format_duration(result.objective)
+    said = f"With {limit}, jobs finish in {mean} on average."
+    if name_objective(instance) != "mean completion time":
+        said = f"With {limit}, the weighted mean completion time is {mean}."
     return said + _say_committed(instance, result) + _say_starts(instance, result)
-
-
-def say_mean(instance: BoaInstance, limits: str, duration: str) -> str:
-    """Say what limits give."""
-    if name_objective(instance) == "mean completion time":
-        return f"With {limits}, jobs finish in {duration} on average."
-    return f"With {limits}, the weighted mean completion time is {duration}."
 
 
 def _say_committed(instance: BoaInstance, result: Result[Solution]) -> str:

@@ -1,8 +1,6 @@
-"""Charts by class: where GPUs and time go, and small panels of speedups with how well they are known."""
+"""Small panels of speedups by class, with how well they are known, and what to measure next."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,13 +8,11 @@ from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting import style
 from optplan.reporting.boa.breakdown import ClassBreakdown, break_down, has_types
-from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.boa.ranges import list_measurements, write_command
 from optplan.reporting.pages import Block, Charts, Command, Reading, Section, Swatch
-from optplan.reporting.phrases import count_gpus, format_gpus, format_share
+from optplan.reporting.phrases import count_gpus, format_gpus
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import Evidence, Speedup
-from optplan.units import format_duration
 
 #: Panels of classes, those with most GPUs.
 _MOST_PANELS = 12
@@ -53,7 +49,7 @@ def tell_speedups(instance: BoaInstance, result: Result[Solution]) -> Section:
     if table is not None:
         blocks += [table, Reading(_READ_WORTH), Command(write_command(instance, measurements[0]))]
     heading = "The speedups behind this" + ("" if table is None else ", and what to measure next")
-    return Section("speedups", heading, blocks, "Speedups")
+    return Section("speedups", heading, blocks, "Speedups", "folded")
 
 
 def draw_speedups(instance: BoaInstance, result: Result[Solution]) -> dict[str, style.Figure]:
@@ -146,116 +142,3 @@ def _add_chosen(figure: style.Figure, instance: BoaInstance, part: ClassBreakdow
         marked.setdefault((gpu_type, held.gpus), (held.gpus, speed, words))
     look = {"color": style.ORANGE, "size": 11, "symbol": "diamond-open", "line": {"width": 2.5}}
     style.add_points(figure, "this plan", marked.values(), mode="markers", marker=look)
-
-
-#: Classes that get a bar of their own; the others are taken together.
-MOST_CLASSES = 24
-
-
-def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> style.Figure:
-    """Draw how many GPUs each class holds on average: of each type where there are several, else by what they do."""
-    bars = _make_bars(instance, result)
-    total, types = sum(bar.gpus for bar in bars), style.color_types(instance.gpu_types)
-    divided = {
-        "running": (style.BLUE, [bar.gpus_running for bar in bars]),
-        "rescaling": (style.ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
-    }
-    if has_types(instance):
-        divided = {name: (types[name], [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name in types}
-    words = {
-        label: [
-            f"{style.escape_text(label)}: {count_gpus(part)} on average<br>"
-            f"{format_share(part / total)} of all GPUs in use"
-            for part in parts
-        ]
-        for label, (_, parts) in divided.items()
-    }
-    figure = _draw_bars(bars, divided, words, [bar.gpus for bar in bars], [format_gpus(bar.gpus) for bar in bars])
-    return figure.update_xaxes(title_text="GPUs in use, time average")
-
-
-def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> style.Figure:
-    """Draw what each class adds to the (weighted) mean completion time."""
-    bars = _make_bars(instance, result)
-    total_s = sum(bar.contribution_s for bar in bars)
-    scale = style.time_scale(max(bar.contribution_s for bar in bars))
-    lengths = [bar.contribution_s / scale.seconds for bar in bars]
-    words = [
-        f"adds {format_duration(bar.contribution_s)} to the {name_objective(instance)}"
-        + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
-        for bar in bars
-    ]
-    # Where colours tell GPU types apart, that of a type would mislead.
-    color, name = style.GREY if has_types(instance) else style.GREEN, "part of the mean"
-    texts = [format_share(bar.contribution_s / total_s) for bar in bars]
-    figure = _draw_bars(bars, {name: (color, lengths)}, {name: words}, lengths, texts)
-    figure.update_xaxes(title_text=f"part of the mean ({scale.unit})")
-    return figure.update_layout(showlegend=False)
-
-
-def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
-    classes = break_down(instance, result)
-    if len(classes) <= MOST_CLASSES:
-        return classes
-    classes = sorted(classes, key=lambda c: -c.gpus)
-    alone, rest = classes[: MOST_CLASSES - 1], classes[MOST_CLASSES - 1 :]
-    others = ClassBreakdown(
-        name=f"{len(rest)} other classes",
-        paths=(),
-        gpus_running=sum(c.gpus_running for c in rest),
-        gpus_rescaling=sum(c.gpus_rescaling for c in rest),
-        gpus_by_type={t: sum(c.gpus_by_type.get(t, 0.0) for c in rest) for t in instance.gpu_types},
-        mean_jct_s=0.0,
-        contribution_s=sum(c.contribution_s for c in rest),
-    )
-    return [*alone, others]
-
-
-def _draw_bars(
-    bars: Sequence[ClassBreakdown],
-    divided: Mapping[str, tuple[str, Sequence[float]]],
-    words: Mapping[str, Sequence[str]],
-    lengths: Sequence[float],
-    texts: Sequence[str],
-) -> style.Figure:
-    """Draw bars of classes by their parts, each with its colour and what it says; the total stands at the end."""
-    # The bars stand at numbers, not at names: two long names may be the same once they are cut.
-    figure, places = style.new_figure(height=110 + 34 * len(bars), top=46), list(range(len(bars)))
-    for label, (color, parts) in divided.items():
-        if any(parts):
-            figure.add_bar(
-                orientation="h",
-                name=style.escape_text(label),
-                y=places,
-                x=list(parts),
-                marker={"color": color},
-                hoverinfo="text",
-                hovertext=[
-                    f"<b>{style.escape_text(bar.name)}</b><br>{said}"
-                    for bar, said in zip(bars, words[label], strict=True)
-                ],
-            )
-    figure.add_scatter(
-        x=list(lengths),
-        y=places,
-        text=[f" {text}" for text in texts],
-        mode="text",
-        textposition="middle right",
-        hoverinfo="skip",
-        showlegend=False,
-        cliponaxis=False,
-    )
-    figure.update_layout(
-        barmode="stack",
-        bargap=0.35,
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom", "traceorder": "normal"},
-    )
-    figure.update_xaxes(range=[0, 1.28 * max(lengths)])
-    return figure.update_yaxes(
-        range=[len(bars) - 0.4, -0.6],
-        tickvals=places,
-        ticktext=[style.shorten_name(bar.name) for bar in bars],
-        showline=False,
-        tickcolor="white",
-        showgrid=False,
-    )

@@ -184,7 +184,7 @@ def list_budgets(
         else None,
         numeric(f"best possible {name_objective(boa)}"): lambda point: format_duration(point.objective),
         numeric("proven bound"): None if bounds is None else lambda point: f"{proven[point.budget]:.6g} s",
-        numeric("against the plan"): None
+        numeric(f"against {format_duration(reference or 0.0)}"): None
         if reference is None
         else lambda point: compare_durations(relative_difference(point.objective, reference) or 0.0),
         numeric(f"one more {BUDGET_WORDS[boa.budget_unit].one} saves"): lambda point: format_small_duration(

@@ -29,7 +29,8 @@ from optplan.reporting.sections import (
     relaxations_of,
     tell_relaxations,
 )
-from optplan.reporting.style import COLORS, Figure, add_points, escape_text, finish, new_figure, time_scale
+from optplan.reporting.segments import Held, draw_held
+from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
@@ -56,19 +57,11 @@ _ASSUMPTIONS = (
 
 
 def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
-    """Draw how many instances each plan holds, by all brackets together, over expected time since the start."""
-    figure = new_figure(height=340, top=36)
-    scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
-    for number, (name, plan) in enumerate(plans):
-        drawn = [(s / scale.seconds, held, f"{escape_text(name)}, {said}") for s, held, said in _follow_cluster(plan)]
-        look = {"width": 2, "dash": "dot"} if number else {"width": 3, "dash": "solid"}
-        line = {"shape": "hv", "color": COLORS[number % len(COLORS)], **look}
-        add_points(figure, escape_text(name), drawn, line=line)
-    across = {"title_text": f"expected time since the start ({scale.unit})", "rangemode": "tozero"}
-    return finish(figure, across, {"title_text": "instances held", "rangemode": "tozero"})
+    """Draw how many instances each plan holds, by all brackets together."""
+    return draw_held([(name, list(_follow_cluster(plan))) for name, plan in plans], "instances held")
 
 
-def _follow_cluster(plan: RubberBandPlan) -> Iterator[tuple[float, int, str]]:
+def _follow_cluster(plan: RubberBandPlan) -> Iterator[Held]:
     """List when stages begin and end, the instances held from then on, and what runs on them."""
     several = plan.stages[-1].bracket > 1
     times = sorted({0.0, *(time for stage in plan.stages for time in (stage.expected.start_s, stage.end_s))})
@@ -81,7 +74,7 @@ def _follow_cluster(plan: RubberBandPlan) -> Iterator[tuple[float, int, str]]:
             f"{_count(stage.gpus, 'GPU')} each, on {_count(stage.nodes, 'instance')}"
             for stage in running
         ]
-        yield time, held, "<br>".join(lines)
+        yield Held(time, held, "<br>".join(lines))
 
 
 def _count(number: int, noun: str) -> str:
@@ -260,7 +253,6 @@ PRESENTER = Presenter(
     help=_write_help,
     decided=lambda search, result: [list_stages(plan_of(search, result))],
     compared=lambda search, results: [compare_results(search, results)],
-    objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",
     beside=_choose_rivals,

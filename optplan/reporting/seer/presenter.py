@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.laws.rounds import Round, list_rounds
-from optplan.reporting import style
+from optplan.formulations.seer.laws.rounds import list_rounds
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
@@ -20,8 +19,9 @@ from optplan.reporting.sections import (
 )
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.tables import compare_losses
-from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
-from optplan.reporting.style import Figure, add_blocks, add_points, new_figure, time_scale
+from optplan.reporting.seer.words import format_minutes
+from optplan.reporting.segments import Held, draw_held
+from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Columns, Shown, numeric, tabulate
 from optplan.units import SECONDS_PER_MINUTE
 
@@ -54,24 +54,35 @@ _PRIOR = (
 )
 
 
+def _follow_rounds(instance: SeerInstance, solution: SeerSolution) -> Iterator[Held]:
+    """List when rounds begin, and the last one ends, with the GPUs held from then on."""
+    end_min = 0.0
+    for each in list_rounds(instance, solution):
+        groups = words.name_groups([(trials, gpus) for gpus, trials in reversed(each.groups)])
+        stop, end_min = format_minutes(each.stop_min), each.stop_min
+        yield Held(each.start_min * SECONDS_PER_MINUTE, each.gpus, f"round {each.number}: {groups}<br>until {stop}")
+    yield Held(end_min * SECONDS_PER_MINUTE, 0.0, f"{format_minutes(end_min)}: the end")
+
+
+def _draw_rounds(instance: SeerInstance, plans: Sequence[tuple[str, SeerSolution]]) -> Figure:
+    """Draw the GPUs that each plan holds over time, and a constant cluster that takes the budget until the deadline."""
+    fixed, end_s = instance.budget_gpu_min / instance.deadline_min, instance.deadline_min * SECONDS_PER_MINUTE
+    said = f"{words.format_number(fixed)} GPUs until the deadline"
+    constant = [Held(0.0, fixed, said), Held(end_s, fixed, said)]
+    held = [(name, list(_follow_rounds(instance, plan))) for name, plan in plans]
+    return draw_held([*held, ("constant, for the same budget", constant)], "GPUs held")
+
+
 def _tell_search(
     instance: SeerInstance, solution: SeerSolution, result: Result[Solution], rivals: Sequence[Result[Solution]]
 ) -> list[Section]:
-    drawn = [(result.solver, solution)]
-    drawn += [(one.solver, words.require_brackets(one.solution)) for one in rivals if one.solution is not None]
-    drawn = [
-        (name, plan) for number, (name, plan) in enumerate(drawn) if plan not in [each for _, each in drawn[:number]]
-    ]
-    charts = [
-        (f"The trials of {name} over time: {words.name_search(plan)}.", draw_rounds(instance, plan))
-        for name, plan in drawn
-    ]
+    plans = [(result.solver, solution)]
+    plans += [(one.solver, words.require_brackets(one.solution)) for one in rivals if one.solution is not None]
+    chart = (f"GPUs held over time: {words.name_search(solution)}.", _draw_rounds(instance, plans))
     reading = (
-        "Every block is a trial, as high as the GPUs that it holds; the best so far are at the bottom. Pale ones are "
-        "eliminated at the end of the round. The dotted line is a cluster of constant size for the same budget."
+        "The area under a line is what trials hold. Rounds begin where it steps: many trials at first, few on more "
+        "GPUs each at the end."
     )
-    if len(drawn) > 1:
-        reading += f" The plans from top to bottom: {', '.join(name for name, _ in drawn)}."
     reading += words.say_remarks(instance, solution)
     brackets = None if words.seeks_quality(instance) else tables.list_brackets(instance, solution)
     shown = [tables.list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
@@ -84,7 +95,7 @@ def _tell_search(
         *tables.list_costs(instance, measures),
     ]
     return [
-        Section("search", "The search over time", [Charts(charts, reading)]),
+        Section("search", "The search over time", [Charts([chart], reading)]),
         Section("rounds", "Rounds and brackets", shown),
         Section("bill", "What the budget goes to", [Definitions(bill)], place="half"),
     ]
@@ -189,7 +200,6 @@ PRESENTER = Presenter(
     how_good=tables.say_quality,
     decided=lambda search, result: [tables.list_rounds_of(search, words.require_brackets(result.solution))],
     compared=_compare,
-    objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",
     relaxed=lambda _, result: _tell_relaxations(result),
@@ -198,83 +208,5 @@ PRESENTER = Presenter(
     check=lambda search: _CHECK + (_CHECK_LOSS if words.seeks_quality(search) else ""),
     granted=_list_granted,
     run="optplan run plan.json",
-    picture=lambda search, result: draw_rounds(search, words.require_brackets(result.solution)),
+    picture=lambda search, result: _draw_rounds(search, [(result.solver, words.require_brackets(result.solution))]),
 )
-
-
-_COLORS = (style.SKY, style.BLUE, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE)
-#: How much of its colour a trial keeps that is eliminated at the end of the round.
-_PALE = 0.35
-#: Most trials of a round that get a bar each; of more, those of a bracket are one bar.
-MOST_BARS = 300
-
-
-def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
-    """Draw who trains on how many GPUs over time, a colour for each bracket, the best trials so far at the bottom."""
-    # Trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant size that
-    # costs the budget until the deadline.
-    figure = new_figure(height=400, top=36)
-    rounds = list_rounds(instance, solution)
-    scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)
-    minutes = scale.seconds / SECONDS_PER_MINUTE
-    for number, bracket in enumerate(solution.brackets):
-        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
-        bars.sort(key=lambda bar: not bar[0])  # the legend shows the colour of the first one
-        color = _COLORS[number % len(_COLORS)]
-        colors = [color if goes_on else style.fade(color, _PALE) for goes_on, _ in bars]
-        marker = {"color": colors, "line": {"color": "white", "width": 1}}
-        add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker, minutes)
-    _draw_pauses(figure, rounds, minutes)
-    fixed = instance.budget_gpu_min / instance.deadline_min
-    said = f"{format_number(fixed)} GPUs until the deadline take the whole budget"
-    ends = [(end, fixed, said) for end in (0.0, instance.deadline_min / minutes)]
-    line = {"color": style.INK, "dash": "dot", "width": 1.5}
-    add_points(figure, "a constant cluster for the same budget", ends, line=line)
-    figure.add_vline(x=instance.deadline_min / minutes, line={"color": style.GREY, "width": 1})
-    most = instance.deadline_min / minutes
-    across = {"title_text": f"time since the start ({scale.unit})", "range": [0.0, most * 1.02]}
-    title = {"text": "pale: eliminated at the end of the round", "side": "top", "font": {"size": style.FONT_SIZE}}
-    legend = {**style.LEGEND_ABOVE, "title": title}
-    return style.finish(figure, across, {"title_text": "GPUs", "rangemode": "tozero"}, barmode="overlay", legend=legend)
-
-
-def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: float) -> list[tuple[bool, style.Block]]:
-    """List the bars of a bracket in a round, and whether who they are goes on; wider brackets lie below them."""
-    trials = next((bracket.trials for bracket in solution.brackets if bracket.gpus == gpus), ())
-    here = trials[now.number - 1]
-    kept = trials[now.number] if now.number < len(rounds) else here
-    base = sum(each * number for each, number in now.groups if each > gpus)
-    start = now.start_min + now.pause_min
-    sizes = [1] * here if here <= MOST_BARS else [size for size in (kept, here - kept) if size]
-    bars, done = [], 0
-    for size in sizes:
-        goes_on = done < kept
-        fate = "goes on" if goes_on else "is eliminated"
-        if now.number == len(rounds):
-            fate = "is trained to the end"
-        who = "A trial" if size == 1 else f"Each of {size:,} trials"
-        words = (
-            f"{who} on {name_gpus(gpus)} {fate}<br>round {now.number}: {format_minutes(now.training_min)} of training, "
-            f"until {format_minutes(now.stop_min)}"
-        )
-        middle, height = base + (done + size / 2) * gpus, size * gpus
-        bars.append((goes_on, style.Block(start, now.stop_min, middle, height, words)))
-        done += size
-    return bars
-
-
-def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
-    """Draw the time in which GPUs are held and nothing trains."""
-    paused = [
-        style.Block(
-            each.start_min,
-            each.start_min + each.pause_min,
-            each.gpus / 2,
-            each.gpus,
-            f"resizing before round {each.number}: {format_minutes(each.pause_min)}",
-        )
-        for each in rounds
-        if each.pause_min
-    ]
-    marker = {"color": style.SHADE, "line": {"color": style.GREY, "width": 1}}
-    add_blocks(figure, "resizing", paused, marker, minutes)

@@ -188,7 +188,6 @@ PRESENTER = Presenter(
     help=words.format_relaxation,
     decided=lambda job, result: [tables.list_fleet(job, tables.plan_of(job, result))],
     compared=_compare,
-    objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",
     relaxed=_tell_relaxations,

@@ -1,9 +1,8 @@
 "use strict";
 
-/* One amount to try on a page: dial, number, buttons and link, and what they show. Either the page has a plan for each
-   of some amounts, as parts to put in place of its own, or another script computes what to show (`control.start`). A
-   page that is served has others solved for. */
-const control = (function () {
+/* One amount to try on a page: dial, number, buttons and link, and what they show. The page has a plan for each of some
+   amounts, as parts to put in place of its own; one that is served has others solved for. */
+(function () {
   const at = (id) => document.getElementById(id);
   const tried = JSON.parse(at("tried").textContent);
   const { words } = tried;
@@ -15,11 +14,8 @@ const control = (function () {
     number.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const two = (number) => String(number).padStart(2, "0");
   const formats = {
-    change: (above) =>
-      Math.abs(above) < 1e-5 ? "the same" : `${formats.share(Math.abs(above))} ${above > 0 ? "longer" : "shorter"}`,
     cost: (usd) => (usd === 0 ? "$0" : usd < 0.01 ? `$${digits(usd, 3)}` : `$${commas(usd, usd >= 1000 ? 0 : usd >= 1 ? 2 : 3)}`),
     count: (gpus) => `${formats.gpus(gpus)} GPU${formats.gpus(gpus) === "1" ? "" : "s"}`,
-    daily: (usd) => formats.usd(usd * tried.day),
     duration(seconds) {
       if (seconds < 10) return `${digits(seconds, 3)} s`;
       const [s, m, h] = [1, 60, 3600].map((unit) => Math.round(seconds / unit));
@@ -31,27 +27,12 @@ const control = (function () {
       if (Math.abs(gpus - Math.round(gpus)) <= EQUAL * Math.max(1, gpus)) return commas(Math.round(gpus));
       return gpus >= 10 ? commas(gpus, 1) : gpus >= 0.1 ? gpus.toFixed(2) : digits(gpus, 2);
     },
-    monthly: (usd) => formats.usd(usd * tried.month),
-    seconds(seconds) {
-      const said = Number(seconds.toPrecision(6));
-      if (said >= 1e6) return seconds.toExponential(5).replace(/\.?0*e\+(\d)$/, "e+0$1");
-      return said.toLocaleString("en-US", { maximumFractionDigits: 9 });
-    },
-    share(share) {
-      if (share <= EQUAL) return "0 %";
-      return share < 1e-5 ? "less than 0.001 %" : `${share < 0.1 ? digits(100 * share, 2) : (100 * share).toFixed(0)} %`;
-    },
-    small: (seconds) => (seconds === 0 ? "nothing" : seconds < 1e-3 ? "less than 1 ms" : formats.duration(seconds)),
-    text: (text) => text,
-    two: (number) => number.toFixed(2),
-    usd: (usd) => `$${commas(usd, usd >= 100 ? 0 : usd >= 10 || usd.toFixed(3).endsWith("0") ? 2 : 3)}`,
-    uses: (types) =>
-      Object.entries(types).filter(([, gpus]) => gpus > 0).map(([name, gpus]) => `${formats.gpus(gpus)} ${name}`).join(" + "),
   };
   const keep = (text) => text.replace(/(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))/g, "\u00a0");
-  const fill = (frame, figures) =>
-    keep(frame.replace(/\{(\w+):(\w+)\}/g, (whole, name, format) =>
-      format in formats && name in figures ? formats[format](figures[name]) : whole));
+  const write = (frame, figures) =>
+    frame.replace(/\{(\w+):(\w+)\}/g, (whole, name, format) =>
+      format in formats && name in figures ? formats[format](figures[name]) : whole);
+  const fill = (frame, figures) => keep(write(frame, figures));
 
   /* The parts of the page that another plan has in its own way, and the charts that show where it lies. */
   const parts = ["header", ".cards-section", ...tried.parts.map((id) => `#${id}`)];
@@ -60,7 +41,9 @@ const control = (function () {
   const held = [...list().flatMap((part) => [...part.querySelectorAll(".chart")].map((chart) => chart.id)), ...marked];
   const copy = () => structuredClone(Object.fromEntries(held.map((id) => [id, charts.figures[id]])));
   const written = { html: list().map((part) => part.outerHTML).join(""), figures: copy(), title: document.title };
-  for (const part of document.querySelectorAll("[data-stays]")) part.dataset.of = words.stays;
+  const figuresAt = (amount) => ({ budget: amount, given: amount * tried.per });
+  for (const part of document.querySelectorAll("[data-stays]"))
+    part.dataset.of = write(words.stays, figuresAt(tried.own / tried.per));
 
   /* Puts parts in place of those that are there; charts are drawn anew in their places. */
   function show({ html, figures }) {
@@ -104,33 +87,45 @@ const control = (function () {
     at("lead").replaceChildren(mark, ` ${keep(lead)}`);
   }
 
-  /* Moves the mark of the plan among all, and the line of what is asked for. */
+  /* Moves the mark of the plan among all, with its label, and the line of what is asked for. */
   function place(state, amount) {
     const chart = marked.find((id) => !at(id).closest("[data-stays]"));
     const { data, layout } = charts.figures[chart] ?? {}, mark = data?.find((trace) => trace.mode === "markers");
     if (!mark || !tried.plan) return;
-    const [across, up] = [mark.x[0] / tried.plan.used, mark.y[0] / tried.plan.objective];
-    Object.assign(mark, { x: [state.used * across], y: [state.objective * up], hovertext: [state.says] });
-    for (const line of layout.shapes ?? []) line.x0 = line.x1 = amount * across;
+    const across = mark.x[0] / tried.plan.used;
+    const [x, y] = [state.used * across, (state.objective * mark.y[0]) / tried.plan.objective];
+    Object.assign(mark, { x: [x], y: [y], hovertext: [state.says] });
+    for (const line of (layout.shapes ?? []).filter((shape) => shape.x0 === shape.x1)) line.x0 = line.x1 = amount * across;
+    const note = layout.annotations?.find((each) => each.showarrow);
+    if (note) label(note, x, y, state.says, layout);
   }
 
-  const figuresAt = (amount) => ({ budget: amount, given: amount * tried.per, cost: amount * tried.usd });
+  /* Puts a label where there is room for it, and makes some in the chart for what lies beyond its axes. */
+  function label(note, x, y, says, { xaxis, yaxis, xaxis2 }) {
+    const grown = Math.max(1, (1.08 * x) / xaxis.range[1]);
+    for (const axis of [xaxis, xaxis2].filter(Boolean)) axis.range = [axis.range[0], axis.range[1] * grown];
+    yaxis.range = [yaxis.range[0], Math.max(yaxis.range[1], 1.3 * y)];
+    const left = x - xaxis.range[0] < (xaxis.range[1] - xaxis.range[0]) / 2, side = left ? "left" : "right";
+    Object.assign(note, { x, y, text: `<b>${says}</b>`, ax: left ? 10 : -10, ay: -48 });
+    Object.assign(note, { xanchor: side, align: side, yanchor: "bottom" });
+  }
 
   /* Shows the plan of a state for an amount, which may be more than it was made for. */
-  function settle(state, amount, mark) {
+  function settle(state, amount) {
     show(state);
     document.body.dataset.moved = "";
     at("answer").textContent = document.title = fill(at("answer").textContent, figuresAt(amount));
     if (state.used === undefined) return state.says;
-    mark(state, amount);
+    place(state, amount);
     if (state.holds || amount <= state.amount * (1 + EQUAL)) return `${state.says}, ${state.badge}`;
     judge("best known here", "fair", fill(words.less, figuresAt(state.amount)));
     return `${state.says}, best known here`;
   }
 
-  /* Makes the page move: from `least` to `most`, by buttons to `stops`, by `write`, which shows an amount and says what
-     came of it. */
-  function start({ least, most, stops, write, mark = place }) {
+  /* Makes the page move, by buttons from plan to plan; for an amount without one it shows that of the next lesser. */
+  function start(states) {
+    const stops = states.map((state) => state.amount), around = stops.length < 2 ? 4 : 1;
+    const [least, most] = [stops[0] / around, stops.at(-1) * around];
     const [dial, number, says, link] = ["try-range", "try-number", "try-says", "try-link"].map(at);
     const command = at("try-command").textContent, solved = new Map();
     let waiting = 0, now = 0;
@@ -144,7 +139,8 @@ const control = (function () {
       const text = digits(amount, 11), own = Math.abs(amount - tried.own) <= EQUAL * tried.own;
       restore();
       now = amount / tried.per;
-      const reached = own ? words.own : solved.has(text) ? settle(solved.get(text), now, mark) : write(now);
+      const state = solved.get(text) ?? states.findLast((one) => one.amount <= now * (1 + EQUAL));
+      const reached = own ? words.own : state ? settle(state, now) : miss(tried.exact, now, stops[0]);
       say(`${fill(words.amount, figuresAt(now))}: ${reached}`);
       held.forEach(charts.redraw);
       if (source !== number) number.value = text;
@@ -204,17 +200,5 @@ const control = (function () {
     follow();
   }
 
-  /* Plans for some amounts: for others that of the next lesser one. */
-  async function startFromStates() {
-    const states = JSON.parse(await charts.inflate(tried.states)), stops = states.map((state) => state.amount);
-    const around = stops.length < 2 ? 4 : 1, [least, most] = [stops[0] / around, stops.at(-1) * around];
-    function write(amount) {
-      const state = states.findLast((one) => one.amount <= amount * (1 + EQUAL));
-      return state ? settle(state, amount, place) : miss(tried.exact, amount, stops[0]);
-    }
-    start({ least, most, stops, write });
-  }
-
-  charts.ready.then(() => tried.states && startFromStates());
-  return { EQUAL, at, digits, figuresAt, fill, formats, judge, keep, miss, start, tried };
+  charts.ready.then(() => charts.inflate(tried.states)).then((states) => start(JSON.parse(states)));
 })();

@@ -87,7 +87,7 @@ def test_every_chart_is_drawn_with_its_data(on_desk: Visit) -> None:
         assert all(count >= 1 for count in counted[name])
     # The line has the eight breakpoints and the even steps between them.
     assert counted["chart-budgets-1"][0] > 100
-    assert page.locator("#chart-use-1 .barlayer .point").count() == 4
+    assert page.locator("#chart-widths-1 .barlayer .point").count() == 3
     assert on_desk.complaints == []
 
 
@@ -176,17 +176,14 @@ def test_pages_of_frontiers_and_of_comparisons_are_drawn(
 
 
 def test_types_are_told_apart_by_colour(typed_on_tablet: Visit) -> None:
-    """The key's swatches, the widths and the bars of a type have one colour; types have different ones."""
+    """The key's swatches and the widths of a type have one colour; types have different ones."""
     page = typed_on_tablet.page
     swatches = page.locator("#widths .swatch")
     key = [swatches.nth(i).evaluate("swatch => getComputedStyle(swatch).borderTopColor") for i in range(2)]
-    used = page.locator("#chart-use-1 .barlayer .trace").evaluate_all(
-        "traces => traces.map(trace => getComputedStyle(trace.querySelector('.point path')).fill)"
-    )
     widths = page.locator("#chart-widths-1 .barlayer .point path").evaluate_all(
         "cells => cells.map(cell => getComputedStyle(cell).fill)"
     )
-    assert used == key == list(dict.fromkeys(widths))
+    assert key == list(dict.fromkeys(widths))
     assert key[0] != key[1]
 
 
@@ -209,7 +206,8 @@ def test_names_of_types_run_nothing(
     assert opened.complaints == []
     assert opened.page.locator("main img").count() == 0
     assert nasty in (opened.page.locator("#widths .key").text_content() or "")
-    assert nasty in (opened.page.locator("#chart-use-1").text_content() or "")
+    assert nasty in (opened.page.locator("#chart-demand-1").text_content() or "")
+    assert nasty in (opened.page.locator("#use").text_content() or "")
 
 
 @pytest.mark.parametrize("place", ["on_desk", "on_phone", "typed_on_tablet", "typed_on_phone"])
@@ -232,7 +230,7 @@ def test_what_is_drawn_elsewhere_is_found(visit: Visitor, report: str, tmp_path:
     opened.page.evaluate(
         """() => {
             const text = document.getElementById("figures"), figures = JSON.parse(text.textContent);
-            figures["chart-use-1"].data[0].x[0] /= 2;
+            figures["chart-widths-1"].data[0].x[0] /= 2;
             const [line] = figures["chart-budgets-1"].data.filter(trace => trace.name === "best possible (proven)");
             line.x.pop();
             const [mark] = figures["chart-budgets-1"].data.filter(trace => trace.name === "this plan");
@@ -241,7 +239,7 @@ def test_what_is_drawn_elsewhere_is_found(visit: Visitor, report: str, tmp_path:
         }"""
     )
     found = " ".join(opened.read_back())
-    assert all(each in found for each in ("chart-use-1, ", "bar 0", "best possible (proven): the line", "mark 0"))
+    assert all(each in found for each in ("chart-widths-1, ", "bar 0", "best possible (proven): the line", "mark 0"))
 
 
 def test_names_run_nothing(
@@ -257,7 +255,7 @@ def test_names_run_nothing(
     opened = visit(source, tmp_path, DESK)
     assert opened.complaints == []
     assert opened.page.locator("main img").count() == 0
-    assert "<script>alert(1)</scrip…" in (opened.page.locator("#chart-use-1").text_content() or "")
+    assert "<script>alert(1)</scrip…" in (opened.page.locator("#chart-widths-1").text_content() or "")
 
 
 def test_policy_stops_foreign_scripts_and_connections(on_phone: Visit) -> None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from optplan.contracts import Frontier, Result, Sensitivity, Solution
 from optplan.errors import MissingExtraError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.reports import draw_plan
 from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
-
-if TYPE_CHECKING:
-    from tests.reporting.boa.conftest import ResultMaker
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.sensitivity_views import draw_panels
-from optplan.reporting.boa.speedups import MOST_CLASSES, draw_gpu_use, draw_time_shares
 
 
 def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types
@@ -122,17 +118,6 @@ def test_frontier_of_a_single_point(instance: BoaInstance, frontier: Frontier) -
     assert low < 10.8 < high
 
 
-def test_bars_add_up(instance: BoaInstance, result: Result[Solution]) -> None:
-    """Running and rescaling GPUs are those worked out by hand; the parts of the mean add up to 66 minutes."""
-    use = by_name(draw_gpu_use(instance, result))
-    assert use["running"].x == pytest.approx((4.5, 2.5))
-    assert use["rescaling"].x == pytest.approx((0.6, 0.2))
-    shares = draw_time_shares(instance, result)
-    assert by_name(shares)["part of the mean"].x == pytest.approx((39.0, 27.0))
-    assert shares.data[1].text == (" 59 %", " 41 %")
-    assert shares.layout.xaxis.title.text == "part of the mean (minutes)"
-
-
 def test_widths_have_the_colours_of_their_types(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
     """One trace has all cells; vision changes from a t4 to an a100 after its first epoch of two."""
     cells, *named = draw_plan(typed_instance, typed_result).data
@@ -140,16 +125,6 @@ def test_widths_have_the_colours_of_their_types(typed_instance: BoaInstance, typ
     assert {trace.name: trace.marker.color for trace in named} == colors
     drawn = list(zip(cells.y, cells.base, cells.x, cells.text, cells.marker.color, strict=True))
     assert drawn[:2] == [(0, 0, 50, "1", colors["t4"]), (0, 50, 50, "1", colors["a100"])]
-
-
-def test_gpus_are_stacked_by_type(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
-    """The parts are those worked out by hand; the other chart has no type's colour."""
-    use = by_name(draw_gpu_use(typed_instance, typed_result))
-    assert use["t4"].x == pytest.approx((1.1, 0.0, 0.9))
-    assert use["a100"].x == pytest.approx((0.7, 0.6, 0.0))
-    assert use["a100"].hovertext[1] == "<b>speech</b><br>a100: 0.60 GPUs on average<br>18 % of all GPUs in use"
-    (bars, _) = draw_time_shares(typed_instance, typed_result).data
-    assert bars.marker.color not in color_types(typed_instance.gpu_types).values()
 
 
 def test_frontier_in_money(
@@ -174,30 +149,10 @@ def test_samples_are_shares_of_all(sensitivity: Sensitivity) -> None:
         assert panel.layout.yaxis.range[1] >= 1.1 * max(max(trace.y) for trace in panel.data)
 
 
-def test_many_classes_are_gathered(instance: BoaInstance, make_result: ResultMaker) -> None:
-    """With thirty classes the small ones share a bar, and nothing is lost."""
-    names = [f"class {number}" for number in range(30)]
-    many = instance.replace(
-        classes={
-            name: instance.classes["speech"].replace(arrival_rate_per_hour=1.0 + number)
-            for number, name in enumerate(names)
-        }
-    )
-    rows = BoaSolution(branches={name: (Branch(widths=np.array([2.0, 2.0])),) for name in names})
-    result = make_result(many, rows)
-    figure = draw_gpu_use(many, result)
-    running = by_name(figure)["running"]
-    assert len(running.x) == MOST_CLASSES
-    assert sum(running.x) == pytest.approx(result.measures["gpus_running"])
-    assert figure.layout.yaxis.ticktext[-1] == f"{30 - MOST_CLASSES + 1} other classes"
-
-
 def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier) -> None:
     """No text of a figure has a tag that came from a name."""
     figures = [
         draw_frontier(nasty_instance, frontier, nasty_result, [nasty_result]),
-        draw_gpu_use(nasty_instance, nasty_result),
-        draw_time_shares(nasty_instance, nasty_result),
         draw_plan(nasty_instance, nasty_result),
     ]
     for figure in figures:

@@ -40,7 +40,7 @@ pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optp
 
 from optplan.reporting.boa.phrases import say_answer, say_how_good
 from optplan.reporting.pages import load_template, require_packages
-from optplan.reporting.presenters import Beside, gather_background
+from optplan.reporting.presenters import Beside, gather
 from optplan.reporting.reports import build_report, write_report
 
 CASES = Path(__file__).parents[2] / "cases"
@@ -253,7 +253,7 @@ def test_well_formed_and_accessible(page: Page) -> None:
     assert len(ids) == len(set(ids))
     assert len(page.attributes("caption")) == len(page.attributes("table"))
     charts = [attributes for attributes in page.attributes("div") if attributes.get("class") == "chart"]
-    assert len(charts) == 8  # two speedups, GPUs at once, the frontier, two classes, GPUs, time
+    assert len(charts) == 6  # two speedups, GPUs at once, the frontier, two plans' widths
     assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
     assert all(cell["scope"] in {"col", "row", "rowgroup"} for cell in page.attributes("th"))
     targets = {str(link["href"]) for link in page.attributes("a")}
@@ -383,7 +383,7 @@ def test_many_classes_say_what_is_left_out(instance: BoaInstance, make_result: R
     page = Page(build_report(many, make_result(many, rows)))
     assert page.text.count("100 more classes are in the result's file.") == 3  # plan, use, question
     assert "Shown are the first 150 rows; the plan's file has all of them." in page.text
-    assert len(json.loads(page.scripts[0])) == 12 + 1 + 3
+    assert len(json.loads(page.scripts[0])) == 12 + 1 + 1  # speedups, widths, GPUs at once
 
 
 def test_verification_is_told_or_refused(instance: BoaInstance, result: Result[Solution]) -> None:
@@ -429,7 +429,7 @@ def test_report_is_written_whole_or_not_at_all(instance: BoaInstance, tmp_path: 
     """The file is the page, with the verification and the frontier; it stays unless it may be replaced."""
     path, found = tmp_path / "new" / "report.html", solve(instance)
     write_report(path, instance, found)
-    beside = Beside(background=gather_background(instance, found), verification=verify(instance, found))
+    beside = gather(instance, found, Beside(verification=verify(instance, found)))
     assert path.read_text(encoding="utf-8") == build_report(instance, found, beside)
     with pytest.raises(OutputError, match="exists; give another path"):
         write_report(path, instance, found)

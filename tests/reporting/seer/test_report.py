@@ -1,10 +1,10 @@
-"""The picture of a search and its page: every trial a bar, and nothing else runs in a browser."""
+"""The picture of a search and its page: the GPUs of every round, and nothing else runs in a browser."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,44 +26,27 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
 
-def test_every_trial_is_a_bar(example: SeerInstance, result: Result[Solution]) -> None:
-    """By bracket and round: 10 + 5 + 2 on one GPU, 4 + 2 + 1 on two, 1 on four. Together they are the whole budget."""
-    figure = PRESENTER.draw_plan(example, result)
-    bars = [trace for trace in figure.data if trace.type == "bar"]
-    assert [trace.name for trace in bars] == ["1 GPU a trial", "2 GPUs a trial", "4 GPUs a trial"]
-    assert [len(trace.y) for trace in bars] == [17, 7, 1]
+def area(line: Any) -> float:  # noqa: ANN401 - plotly ships no types
+    """Return the area under a line of steps."""
+    return float(sum(held * (until - since) for held, since, until in zip(line.y, line.x, line.x[1:], strict=False)))
+
+
+def test_the_gpus_of_every_round_are_drawn(example: SeerInstance, result: Result[Solution]) -> None:
+    """10 x 1 + 4 x 2 + 1 x 4, then 5 x 1 + 2 x 2, then 2 x 1 + 1 x 2; together the whole budget, 8 for 10 minutes."""
+    search, constant = PRESENTER.draw_plan(example, result).data
     # The axis is in minutes: 10 min are more than three of them, and less than three hours.
-    area = sum(height * width for trace in bars for height, width in zip(trace.width, trace.x, strict=True))
-    assert area == pytest.approx(80.0)
-    # In round 1 the widest bracket lies at the bottom: 1 x 4, then 4 x 2 from 4 on, then 10 x 1 from 12 to 22.
-    first = [sorted(y - w / 2 for b, y, w in zip(t.base, t.y, t.width, strict=True) if b == 0) for t in bars]
-    assert first == [[*map(float, range(12, 22))], [4.0, 6.0, 8.0, 10.0], [0.0]]
-    (line,) = (trace for trace in figure.data if trace.type == "scatter")
-    assert list(line.y) == [8.0, 8.0]
+    assert list(search.y) == [22.0, 9.0, 4.0, 0.0]
+    assert area(search) == pytest.approx(80.0)
+    assert "round 1: 1 x4, 4 x2, 10 x1" in search.hovertext[0]
+    assert (list(constant.x), list(constant.y)) == ([0.0, 10.0], [8.0, 8.0])
 
 
-def test_the_eliminated_are_pale(example: SeerInstance, result: Result[Solution]) -> None:
-    """Of 10, 5 and 2 trials on one GPU 5, 2 and 2 keep their colour; of the one on four GPUs none."""
-    bars = [trace for trace in PRESENTER.draw_plan(example, result).data if trace.type == "bar"]
-    strong = [sum(color == "#56B4E9" for color in bars[0].marker.color), sum("goes on" in w for w in bars[0].hovertext)]
-    assert strong == [9, 7]
-    assert bars[2].marker.color[0] != "#D55E00"
-    assert "A trial on 4 GPUs is eliminated" in bars[2].hovertext[0]
-
-
-def test_thousands_of_trials_are_few_bars(example: SeerInstance) -> None:
-    """Those that go on and those that do not, in one bar each."""
-    large = example.replace(budget="80000gpu-min", most_gpus=2.0)
-    bars = [trace for trace in PRESENTER.draw_plan(large, solve(large)).data if trace.type == "bar"]
-    assert all(len(trace.y) <= 6 for trace in bars)
-    assert "Each of " in bars[0].hovertext[0]
-
-
-def test_pauses_are_drawn(pausing: SeerInstance) -> None:
-    """Before every round but the first."""
-    (pauses,) = (trace for trace in PRESENTER.draw_plan(pausing, solve(pausing)).data if trace.name == "resizing")
-    assert len(pauses.y) == 2
-    assert list(pauses.x) == pytest.approx([0.1, 0.1])
+def test_pauses_hold_gpus(pausing: SeerInstance) -> None:
+    """Before every round but the first nothing trains, and the GPUs of the round are held."""
+    found = solve(pausing)
+    search, _ = PRESENTER.draw_plan(pausing, found).data
+    assert found.measures["resize_gpu_min"] > 0.0
+    assert area(search) == pytest.approx(found.measures["training_gpu_min"] + found.measures["resize_gpu_min"])
 
 
 def make_page(folder: Path, instance: SeerInstance, found: Result[Solution], *rivals: Result[Solution]) -> Path:
@@ -85,7 +68,7 @@ def test_the_page_in_a_browser(
     tmp_path: Path,
     width: int,
 ) -> None:
-    """Both plans are drawn, trial by trial; no name runs, nothing is asked of the network, nothing overflows."""
+    """Both plans are drawn, round by round; no name runs, nothing is asked of the network, nothing overflows."""
     pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
     source = make_page(tmp_path, example, result, rival).read_text(encoding="utf-8")
     opened = visit(source, tmp_path, width)
@@ -93,10 +76,8 @@ def test_the_page_in_a_browser(
     assert opened.complaints == []
     assert page.locator("main img").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    # By bracket, and the line: 10 + 5 + 2, 4 + 2 + 1 and 1 trials of the optimum; 8 + 4 + 2 and 4 + 2 + 1 published.
-    # The bound is there at once, the plan at the end.
-    charts = {"chart-search-1": [17, 7, 1, 2], "chart-search-2": [14, 7, 2], "chart-trajectory-1": [1, 2]}
-    assert opened.drawn_points() == charts
+    # Three rounds and the end of both plans, and the line of a constant cluster.
+    assert opened.drawn_points() == {"chart-search-1": [4, 4, 2]}
     assert opened.read_back() == []
     assert opened.list_collisions() == []
     assert "15 trials start" in (page.locator("h1").text_content() or "")
