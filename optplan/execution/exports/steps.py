@@ -1,4 +1,4 @@
-"""A plan as exporters see it: steps with safe names, what each member holds on the target's nodes, and what follows."""
+"""A plan as exports see it: steps with safe names, what each member holds on the target's nodes, and what follows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
@@ -28,41 +28,35 @@ class CannotExpressError(UsageError):
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What one member of a segment holds on the target's nodes; ``workers`` are processes in all."""
-
-    nodes: int
-    gpus_per_node: int
-    workers: int
-
-    @property
-    def gpus(self) -> int:
-        """GPUs in all."""
-        return self.nodes * self.gpus_per_node
-
-    @property
-    def workers_per_node(self) -> int:
-        """Processes on each node."""
-        return self.workers // self.nodes
-
-
-@dataclass(frozen=True)
 class Step:
     """A segment as the files of an export name it.
 
     ``name`` is of lower-case letters, digits and hyphens, distinct within the plan; ``after`` has names of steps. A
-    member has ``done`` so many iterations (streams: epochs) before, and ends after ``target``; where the clock ends it
-    both are None, and it lasts ``fixed_s``. After ``limit_s`` it is ended, margin included.
+    member holds so many ``nodes`` of the target's. It has ``done`` so many iterations (streams: epochs) before, and
+    ends after ``target``; both are None where the clock ends it. After ``limit_s`` it is ended, margin included.
     """
 
     name: str
     segment: Segment
-    shape: Shape
+    nodes: int
     after: tuple[str, ...]
     done: int | None
-    target: int | None
-    fixed_s: float | None
     limit_s: int
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of one member on each of its nodes."""
+        return self.segment.gpus // self.nodes
+
+    @property
+    def workers_per_node(self) -> int:
+        """Processes of one member on each of its nodes."""
+        return self.segment.workers // self.nodes
+
+    @property
+    def target(self) -> int | None:
+        """Iterations or epochs after which it ends, counted from the member's beginning."""
+        return _count(self.segment)
 
     @property
     def is_promoted(self) -> bool:
@@ -71,8 +65,23 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Way:
+    """What a fraction of a class's jobs does: steps that follow one another from the arrival to the last epoch."""
+
+    name: str
+    unit: str
+    share: float
+    steps: tuple[Step, ...]
+
+    @property
+    def step_names(self) -> list[str]:
+        """Names of its steps."""
+        return [step.name for step in self.steps]
+
+
+@dataclass(frozen=True)
 class Outline:
-    """All that exporters need of a plan: a step for each segment, in its order; of a stream also its jobs' ways."""
+    """All that exports need of a plan: a step for each segment, in its order; of a stream also its jobs' ways."""
 
     plan: Plan
     kind: Kind
@@ -90,45 +99,6 @@ class Outline:
         ids = {segment.id for segment in last_of_each_unit(self.plan.segments)}
         return tuple(step for step in self.steps if step.segment.id in ids)
 
-    def whole_shape(self, step: Step) -> Shape:
-        """Return what all of a job holds: a fleet's groups together, else what one member of the step holds."""
-        if self.kind != "fleet":
-            return step.shape
-        shapes = [each.shape for each in self.steps]
-        return Shape(sum(s.nodes for s in shapes), step.shape.gpus_per_node, sum(s.workers for s in shapes))
-
-    def describe_size(self, step: Step) -> dict[str, int | float | str | None]:
-        """Return what a step's command is told of it, by placeholder; as variables they begin with OPTPLAN_."""
-        whole, is_stream = self.whole_shape(step), self.kind == "stream"
-        together = self.steps if self.kind == "fleet" else (step,)
-        return {
-            "segment": step.segment.id,
-            "nodes": whole.nodes,
-            "gpus_per_node": step.shape.gpus_per_node,
-            "gpus": sum(each.segment.gpus for each in together),
-            "workers": whole.workers,
-            "batch": step.segment.batch_per_worker,
-            "iterations": None if is_stream else step.target,
-            "epochs": step.target if is_stream else None,
-            "seconds": None if step.fixed_s is None else round(step.fixed_s, 3),
-        }
-
-    def require_one_group(self, why: str) -> None:
-        """Refuse a fleet of several groups, saying why and what else could be done."""
-        if self.kind == "fleet" and len(self.steps) > 1:
-            many = f"the fleet has {len(self.steps)} groups of nodes"
-            raise CannotExpressError(f"cannot express: {many}, {why}")
-
-
-@dataclass(frozen=True)
-class Way:
-    """What a fraction of a class's jobs does: steps that follow one another from the arrival to the last epoch."""
-
-    name: str
-    unit: str
-    share: float
-    steps: tuple[Step, ...]
-
 
 def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per_node: int | None = None) -> Outline:
     """Take a plan apart.
@@ -139,20 +109,18 @@ def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per
     kind = kind_of(plan)
     names = _name_all([segment.id for segment in plan.segments])
     by_id = {segment.id: segment for segment in plan.segments}
-    # By segment, one that its members come from; all of them have done as much.
-    previous = {segment.id: next(iter(waits_for(segment.enter)), "") for segment in plan.segments}
     steps = []
     for segment in plan.segments:
-        before = by_id.get(previous[segment.id]) if kind == "search" else None
+        waited = tuple(dict.fromkeys(waits_for(segment.enter)))
+        # All that its members come from have done as much.
+        before = by_id[waited[0]] if waited and kind == "search" else None
         steps.append(
             Step(
                 name=names[segment.id],
                 segment=segment,
-                shape=_shape(plan, segment, gpus_per_node),
-                after=tuple(names[each] for each in dict.fromkeys(waits_for(segment.enter))),
+                nodes=_count_nodes(plan, segment, gpus_per_node),
+                after=tuple(names[each] for each in waited),
                 done=span(segment)[0] if kind == "stream" else _count(before) if before else 0,
-                target=_count(segment),
-                fixed_s=segment.expected.seconds if isinstance(segment.exit, Elapsed) else None,
                 limit_s=_limit(segment, kind, margin, quantile),
             )
         )
@@ -203,17 +171,18 @@ def _times_mean(spread: float, quantile: float) -> float:
     return max(1.0, math.exp(z * sigma - sigma**2 / 2))
 
 
-def _shape(plan: Plan, segment: Segment, gpus_per_node: int | None) -> Shape:
+def _count_nodes(plan: Plan, segment: Segment, gpus_per_node: int | None) -> int:
+    """Return how many of the target's nodes a member holds, all of them alike."""
     gpus = segment.gpus
     if plan.units[0].kind is UnitKind.FLEET_GROUP and gpus_per_node is None:
-        return Shape(segment.nodes, gpus // segment.nodes, segment.workers)
+        return segment.nodes
     size = gpus_per_node or plan.resources[segment.resource].gpus_per_node
     if gpus <= size:
-        return Shape(1, gpus, segment.workers)
+        return 1
     if gpus % size or segment.workers % (gpus // size):
         problem = f"cannot express: segment {segment.id!r} gives {gpus} GPUs to a member, and nodes have {size}"
         raise CannotExpressError(f"{problem}; give --gpus-per-node 1 for nodes that are shared GPU by GPU")
-    return Shape(gpus // size, size, segment.workers)
+    return gpus // size
 
 
 def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
@@ -222,10 +191,7 @@ def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
         own = [segment for segment in plan.segments if segment.unit == unit.id]
         for number, way in enumerate(follow(own), start=1):
             taken = tuple(steps[segment.id] for segment in way)
-            chained = tuple(
-                replace(step, after=(taken[place - 1].name,)) if place else step for place, step in enumerate(taken)
-            )
-            yield Way(f"{names[unit.id]}-{number}", unit.id, way[0].share, chained)
+            yield Way(f"{names[unit.id]}-{number}", unit.id, way[0].share, taken)
 
 
 def _name_all(ids: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-# is_left STEP: whether anybody of it has not ended
+@LOCK@# is_left STEP: whether anybody of it has not ended
 is_left() {
   local trial
   while read -r trial; do

@@ -6,8 +6,7 @@ name=$1 way=$2
 }
 write() { sed "s/@JOB@/$name/g" "manifests/$1.yaml"; }
 case $way in
-@CASES@
-  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;
+@CASES@  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;
 esac
 for step in $steps; do
   [[ ! -e trials/$name/ended-$step ]] || continue

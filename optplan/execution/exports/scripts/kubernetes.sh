@@ -2,7 +2,7 @@
 # Applies the manifests in the plan's order. This folder has to be the one that the pods mount.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-@LOCK@# look KIND NAME: its name, if it is there, and what is true of it
+# look KIND NAME: its name, if it is there, and what is true of it
 look() {
   kubectl get@SPACE@ "$1" "$2" --ignore-not-found \
     -o 'jsonpath={.metadata.name} {.status.conditions[?(@.status=="True")].type}'
