@@ -1,17 +1,20 @@
-"""What every target's folder holds: the launcher, variables of each step, the first members, the manifest."""
+"""What every target's folder holds: the launcher, what each step is told and runs, the first members, the manifest.
+
+A step's command is written as words that a shell takes for data whatever they hold.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from optplan.contracts.conditions import Elapsed
-from optplan.errors import UsageError
-from optplan.execution.exports.command import describe_size, value_names, write_command
-from optplan.execution.exports.request import Export
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.exports.request import PLACEHOLDER, Export, placeholders, split
 from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
 
 #: What `optplan promote` and `optplan submit` read.
@@ -22,6 +25,11 @@ VERSION = 2
 
 #: Variables that Bash lets nobody set.
 _READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
+
+#: Placeholders of which a command needs one, where sizes differ from a single GPU.
+_SIZES = ("nodes", "gpus_per_node", "gpus", "workers")
+#: Placeholders whose value is known when a job starts, by the variable that has it then.
+_LATE = {"checkpoint": "OPTPLAN_SAVE", "metrics": "OPTPLAN_METRICS", "trial": "OPTPLAN_TRIAL"}
 
 
 def describe(export: Export) -> dict[str, Any]:
@@ -54,7 +62,7 @@ def write_launcher(export: Export) -> dict[str, str]:
         if export.outline.kind == "search" and not step.is_promoted:
             found[f"members/{step.name}.txt"] = _write_members(step, export)
     if export.configurations:
-        names = value_names(export)
+        names = _value_names(export)
         found["configurations.sh"] = "".join(_write_configuration(each, names) for each in export.configurations)
     return found
 
@@ -67,7 +75,7 @@ def _write_step(step: Step, export: Export) -> str:
         "PLAN": export.plan.plan_id,
         "KIND": export.outline.kind,
         "UNIT": step.segment.unit,
-        **describe_size(step, export),
+        **_describe_size(step, export),
         "DONE": None if isinstance(step.segment.exit, Elapsed) else step.done,
         "LIMIT": step.limit_s,
         "GRACE": export.grace_s,
@@ -81,7 +89,7 @@ def _write_step(step: Step, export: Export) -> str:
     lines += ["environment() {", *own, "  :", "}"]
     # As the user wrote it, here-documents included; a function of nothing but comments would be none.
     lines += ["setup() {", *([] if export.PREPARES else export.template.setup.splitlines()), ":", "}"]
-    lines += ["arguments() {", f"  argv=({write_command(step, export)})", "}"]
+    lines += ["arguments() {", f"  argv=({_write_command(step, export)})", "}"]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -102,11 +110,9 @@ def _quote(name: str, value: object) -> str:
 
 def _write_members(step: Step, export: Export) -> str:
     """Return who is in a step from the beginning: numbers of trials over all units, in the order of drawing."""
-    segment, before, count = step.segment, 0, 0
-    for unit in export.plan.units:
-        before = count if unit.id == segment.unit else before
-        count += unit.members
-    most = len(export.configurations) or count
+    segment = step.segment
+    units = [unit.id for unit in export.plan.units for _ in range(unit.members)]
+    before, most = units.index(segment.unit), len(export.configurations) or len(units)
     numbers = range(before + segment.first_rank, min(before + segment.last_rank, most) + 1)
     return "".join(f"{number:04d}\n" for number in numbers)
 
@@ -121,3 +127,83 @@ def _write_configuration(configuration: Mapping[str, Any], names: list[str]) -> 
             problem = f"cannot express {value!r}: a configuration's values stand on one line"
             raise CannotExpressError(f"space.{name}: {problem}; give it a printable name")
     return "export " + " ".join(f"{name}={_quote(name, value)}" for name, value in values.items()) + "\n"
+
+
+def _describe_size(step: Step, export: Export) -> dict[str, int | float | str | None]:
+    """Return what a step's command is told of it, by placeholder; as variables they begin with OPTPLAN_.
+
+    Of a fleet these are the sizes of all groups together.
+    """
+    kind, segment = export.outline.kind, step.segment
+    together = export.outline.steps if kind == "fleet" else (step,)
+    return {
+        "segment": segment.id,
+        "nodes": sum(each.nodes for each in together),
+        "gpus_per_node": step.gpus_per_node,
+        "gpus": sum(each.segment.gpus for each in together),
+        "workers": sum(each.segment.workers for each in together),
+        "batch": segment.batch_per_worker,
+        "iterations": None if kind == "stream" else step.target,
+        "epochs": step.target if kind == "stream" else None,
+        "seconds": round(segment.expected.seconds, 3) if isinstance(segment.exit, Elapsed) else None,
+    }
+
+
+def _write_command(step: Step, export: Export) -> str:
+    """Return a step's command as the words of a Bash array; it is refused where it would lose its size."""
+    command = export.commands.get(step.segment.unit, export.command)
+    words = split(command)
+    sizes = _describe_size(step, export)
+    values = sizes | {"class": step.segment.unit if export.outline.kind == "stream" else None}
+    late = _LATE | {name: f"OPTPLAN_VALUE_{number}" for number, name in enumerate(_value_names(export), start=1)}
+
+    def fill(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return found[0][0]
+        if name in late:
+            return f"\0{late[name]}\0"
+        if name not in values:
+            message = f"command: {{{name}}} is no placeholder; {nearest_name_hint(name, [*values, *late])}"
+            raise UsageError(f"{message} (for braces as they stand write {{{{{name}}}}})")
+        if values[name] is None:
+            raise CannotExpressError(f"command: cannot express {{{name}}}: the plan has none; leave it out")
+        return str(values[name])
+
+    # No word holds a NUL: between two of them stands the name of a variable.
+    filled = [PLACEHOLDER.sub(fill, word).split("\0") for word in words]
+    _require_size(command, export)
+    return " ".join([*_launch(step, export, sizes["nodes"]), *(_write_word(parts) for parts in filled)])
+
+
+def _value_names(export: Export) -> list[str]:
+    """Return the hyperparameters of the configurations, in the order of their numbers in files."""
+    return list(dict.fromkeys(name for each in export.configurations for name in each))
+
+
+def _write_word(parts: list[str]) -> str:
+    """Write a word, each second part of which is the name of a variable."""
+    written = [f'"${part}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part]
+    return "".join(written) or "''"
+
+
+def _require_size(command: str, export: Export) -> None:
+    if export.sizes_known or export.launcher == "torchrun" or placeholders(command).intersection(_SIZES):
+        return
+    if any(step.segment.gpus > 1 for step in export.outline.steps):
+        names = ", ".join(f"{{{name}}}" for name in _SIZES)
+        message = f"command: nothing in {command!r} says how many GPUs it has, and the plan gives more than one"
+        raise UsageError(
+            f"{message}; use one of {names}, --launcher torchrun, or --sizes-by-environment where the program reads "
+            "OPTPLAN_GPUS and its like"
+        )
+
+
+def _launch(step: Step, export: Export, nodes: object) -> list[str]:
+    if export.launcher != "torchrun":
+        return []
+    processes = f"--nproc-per-node={step.workers_per_node}"
+    if nodes == 1:
+        return ["torchrun", "--standalone", processes, "--no-python"]
+    meet = ["--rdzv-backend=c10d", '--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"', '--rdzv-id="$OPTPLAN_MEETING"']
+    return ["torchrun", f"--nnodes={nodes}:{nodes}", processes, *meet, "--no-python"]

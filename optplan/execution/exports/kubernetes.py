@@ -83,10 +83,8 @@ class _PodExport(Export):
         """Return the manifests, and the script that applies them in turn."""
         steps = self.outline.steps
         named = {"train": steps} if self.outline.kind == "fleet" else {step.name: (step,) for step in steps}
-        manifests = {name: self._write_object(together, name) for name, together in named.items()}
-        files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}
-        kinds = {name: str(manifest["kind"]).lower() for name, manifest in manifests.items()}
-        return {**files, "submit.sh": self._write_submission(kinds)}
+        found = {f"manifests/{name}.yaml": write_yaml(self._write_object(each, name)) for name, each in named.items()}
+        return {**found, "submit.sh": self._write_submission()}
 
     @abstractmethod
     def _write_object(self, steps: Sequence[Step], name: str) -> dict[str, Any]:
@@ -124,39 +122,39 @@ class _PodExport(Export):
         )
         return _merge_overlay(pod, self.overlay, template.gpu_resource)
 
-    def _describe_container(self, step: Step, member: str) -> dict[str, Any]:
-        """Return image, command (the launcher, for one member of a step), variables and resources of a container."""
+    def _describe_pod(self, step: Step, member: str, before: str = "", env: Sequence[object] = ()) -> dict[str, Any]:
+        """Return what a pod is for one member of a step: its container, with the launcher for command, and its end."""
         template = self.template
         folder = shlex.quote(template.run_dir).replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
-        env = [{"name": "OPTPLAN_EXPECTED", "value": self.export_id}]
+        own = {"OPTPLAN_EXPECTED": self.export_id}
+        own |= {"OPTPLAN_JOB": _JOB_NAME} if self.outline.kind == "stream" else {}
         gpus = {template.gpu_resource: str(step.gpus_per_node)}
         # Kubernetes wants extended resources among the limits.
         extended = {name: amount for name, amount in template.requests.items() if _is_extended(name)}
         return {
             "image": template.image,
-            "command": ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"],
-            "env": env + ([{"name": "OPTPLAN_JOB", "value": _JOB_NAME}] if self.outline.kind == "stream" else []),
+            "command": ["bash", "-c", f"{before}exec bash {folder}/launch.sh {step.name} {member}"],
+            "env": [*env, *({"name": name, "value": value} for name, value in own.items())],
             "resources": {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}},
+            "labels": {**_PART_OF, **template.labels},
+            "restart": "Never",
+            "grace_s": self.grace_s + _END_S,
         }
 
-    def _write_submission(self, kinds: Mapping[str, str]) -> str:
+    def _write_submission(self) -> str:
         """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
         namespace = self.template.namespace
         head = self.write_script("kubernetes.sh", space="" if namespace is None else f" --namespace {namespace}")
-        called = {name: f"{kind} {self._call(name)}" for name, kind in kinds.items()}
         if self.outline.kind == "stream":
-            return head + self.write_script("kubernetes-stream.sh", job=_JOB_NAME, kind=_write_kind(kinds))
+            return head + self.write_script("kubernetes-stream.sh", job=_JOB_NAME)
         if self.outline.kind == "fleet":
-            ended = f"trials/job/ended-{self.outline.steps[0].name}"
-            return head + self.write_script("kubernetes-fleet.sh", train=called["train"], ended=ended)
+            return head + self.write_script("kubernetes-fleet.sh", step=self.outline.steps[0].name)
         lines = [self.write_script("decide.sh").rstrip()]
         for level in self.outline.levels():
             lines += [f"decide {step.name}" for step in level if step.is_promoted]
-            lines += [f"! is_left {step.name} || begin {step.name} {called[step.name]}" for step in level]
-            # Trials that failed are ranked behind the others: the search goes on without them.
-            lines += [f"! is_left {step.name} || await {called[step.name]} || true" for step in level]
-        lines.append(f"{self.optplan} promote . --winner")
-        return head + self.write_script("kubernetes-search.sh") + "".join(f"{line}\n" for line in lines)
+            lines.append(f"run {' '.join(step.name for step in level)}")
+        lines.append(f"{self.optplan} promote . --winner\n")
+        return head + self.write_script("kubernetes-search.sh") + "\n".join(lines)
 
 
 class KubernetesExport(_PodExport):
@@ -170,9 +168,8 @@ class KubernetesExport(_PodExport):
         step = steps[0]
         if len(steps) > 1 or step.nodes > 1:
             return self._write_jobset(steps, name)
-        container = self._describe_container(step, "$((JOB_COMPLETION_INDEX + 1))")
-        metadata, pod = self._write_metadata(name), self._write_training_pod(step, container)
-        return self.write_manifest("job.yaml", metadata=metadata, pod=pod, step=step)
+        pod = self._write_pod(step, **self._describe_pod(step, "$((JOB_COMPLETION_INDEX + 1))"))
+        return self.write_manifest("job.yaml", metadata=self._write_metadata(name), pod=pod, step=step)
 
     def _write_jobset(self, steps: Sequence[Step], name: str) -> dict[str, Any]:
         self._require_no_elastic("a JobSet")
@@ -180,32 +177,25 @@ class KubernetesExport(_PodExport):
         first = 0
         groups = []
         for number, step in enumerate(steps):
-            segment, nodes = step.segment, step.nodes
+            segment = step.segment
             if segment.at_once < segment.members:
-                turns = f"{segment.at_once} of {segment.members} trials of {nodes} pods at a time"
+                turns = f"{segment.at_once} of {segment.members} trials of {step.nodes} pods at a time"
                 raise CannotExpressError(
                     f"cannot express: {segment.id!r} runs {turns}, and a JobSet begins all at once"
                 )
-            container = self._describe_container(step, "$((JOB_INDEX + 1))")
             # The pod's own index is its place among the nodes, the Job's that of the member.
             source = {"fieldRef": {"fieldPath": "metadata.annotations['jobset.sigs.k8s.io/job-index']"}}
+            rank = f"export OPTPLAN_NODE_RANK=$(({first} + JOB_COMPLETION_INDEX)); "
             # Of a fleet, all groups meet at the first one's first pod; of trials, each at its own.
             replica = "0" if self.outline.kind == "fleet" else "$(JOB_INDEX)"
-            container["env"][:0] = [
+            env = [
                 {"name": "JOB_INDEX", "valueFrom": source},
                 {"name": "MASTER_ADDR", "value": f"{called}-g0-{replica}-0.{called}"},
-                {"name": "OPTPLAN_GROUP_FIRST", "value": str(first)},
             ]
-            rank = "export OPTPLAN_NODE_RANK=$((OPTPLAN_GROUP_FIRST + JOB_COMPLETION_INDEX)); "
-            container["command"][2] = rank + container["command"][2]
-            pod = self._write_training_pod(step, container)
+            pod = self._write_pod(step, **self._describe_pod(step, "$((JOB_INDEX + 1))", rank, env))
             groups.append(self.write_manifest("jobset-group.yaml", name=f"g{number}", step=step, pod=pod))
-            first += nodes
+            first += step.nodes
         return self.write_manifest("jobset.yaml", metadata=self._write_metadata(name), subdomain=called, groups=groups)
-
-    def _write_training_pod(self, step: Step, container: Mapping[str, Any]) -> dict[str, Any]:
-        labels = {**_PART_OF, **self.template.labels}
-        return self._write_pod(step, labels=labels, restart="Never", grace_s=self.grace_s + _END_S, **container)
 
 
 class TrainJobExport(_PodExport):
@@ -226,7 +216,7 @@ class TrainJobExport(_PodExport):
         pod = self._write_pod(step)
         for container in pod["spec"]["containers"]:
             container["name"] = "node" if container["name"] == _TRAIN else container["name"]
-        container = self._describe_container(step, "1")
+        container = self._describe_pod(step, "1")
         return self.write_manifest(
             "trainjob.yaml", metadata=self._write_metadata(name), step=step, pod=pod, **container
         )
@@ -235,14 +225,6 @@ class TrainJobExport(_PodExport):
 def _is_extended(name: str) -> bool:
     """Whether a resource is none of Kubernetes' own, or huge pages: neither can be promised twice."""
     return name.startswith("hugepages-") or ("/" in name and not name.partition("/")[0].endswith("kubernetes.io"))
-
-
-def _write_kind(kinds: Mapping[str, str]) -> str:
-    """Return a shell word for the kind of a step's object: a stream's steps may be of two kinds."""
-    if len(set(kinds.values())) == 1:
-        return next(iter(kinds.values()))
-    sets = [name for name, kind in kinds.items() if kind == "jobset"]
-    return f"$(case $step in {'|'.join(sets)}) echo jobset ;; *) echo job ;; esac)"
 
 
 def _merge_overlay(pod: Mapping[str, Any], overlay: Mapping[str, Any], gpu_resource: str) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class Export(FrozenModel):
     @property
     def optplan(self) -> str:
         """How optplan is called where jobs run, in words of shell."""
-        return shlex.join(split(self.template.optplan))
+        return shlex.join(split(self.template.optplan, "template.optplan"))
 
     def require_one_group(self, why: str) -> None:
         """Refuse a fleet of several groups, saying why and what else could be done."""
@@ -197,12 +197,12 @@ def require_known(field: str, given: Iterable[str], known: Iterable[str]) -> Non
             )
 
 
-def split(command: str) -> list[str]:
-    """Take a command apart as a shell would."""
+def split(command: str, field: str = "command") -> list[str]:
+    """Take a command, which a field holds, apart as a shell would."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"command: got {command!r} ({error}); close the quotes") from None
+        raise UsageError(f"{field}: got {command!r} ({error}); close the quotes") from None
     if not words:
         raise UsageError('command: is empty; give a program, as in --command "python train.py --gpus {gpus}"')
     if any("\0" in word for word in words):

@@ -117,8 +117,8 @@ class SlurmExport(Export):
             found = [f"--ntasks={step.nodes}", f"--gpus-per-task={typed}1"]
         else:
             found = [f"--nodes={step.nodes}", "--ntasks-per-node=1", f"--gres=gpu:{typed}{step.gpus_per_node}"]
-        # The launcher's own limit comes before it, and says so.
-        found.append(f"--time={_write_time(step.limit_s + self.grace_s + _START_S)}")
+        # In minutes; the launcher's own limit comes before it, and says so.
+        found.append(f"--time={math.ceil((step.limit_s + self.grace_s + _START_S) / 60)}")
         extra = {**template.options, **template.resources.get(step.segment.resource, {})}
         return found + self._list_given(_OF_TRAINING, extra)
 
@@ -179,9 +179,3 @@ def _write_option(name: str, value: str) -> str:
     # Unlike a shell, sbatch takes a backslash for an escape within single quotes, too.
     quoted = shlex.quote(value).replace("\\", "\\\\")
     return f"--{name}={quoted}" if value else f"--{name}"
-
-
-def _write_time(seconds: int) -> str:
-    """Write a time limit; Slurm rounds to minutes."""
-    minutes = max(1, math.ceil(seconds / 60))
-    return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:00"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -56,7 +57,10 @@ class Step:
     @property
     def target(self) -> int | None:
         """Iterations or epochs after which it ends, counted from the member's beginning."""
-        return _count(self.segment)
+        end = self.segment.exit
+        if isinstance(end, IterationsDone):
+            return end.iterations
+        return end.epochs if isinstance(end, EpochsDone) else None
 
     @property
     def is_promoted(self) -> bool:
@@ -108,24 +112,22 @@ def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per
     """
     kind = kind_of(plan)
     names = _name_all([segment.id for segment in plan.segments])
-    by_id = {segment.id: segment for segment in plan.segments}
-    steps = []
+    steps: dict[str, Step] = {}
     for segment in plan.segments:
         waited = tuple(dict.fromkeys(waits_for(segment.enter)))
-        # All that its members come from have done as much.
-        before = by_id[waited[0]] if waited and kind == "search" else None
-        steps.append(
-            Step(
-                name=names[segment.id],
-                segment=segment,
-                nodes=_count_nodes(plan, segment, gpus_per_node),
-                after=tuple(names[each] for each in waited),
-                done=span(segment)[0] if kind == "stream" else _count(before) if before else 0,
-                limit_s=_limit(segment, kind, margin, quantile),
-            )
+        done: int | None = span(segment)[0] if kind == "stream" else 0
+        if waited and kind == "search":
+            done = steps[waited[0]].target  # all that its members come from have done as much
+        steps[segment.id] = Step(
+            name=names[segment.id],
+            segment=segment,
+            nodes=_count_nodes(plan, segment, gpus_per_node),
+            after=tuple(names[each] for each in waited),
+            done=done,
+            limit_s=_limit(segment, kind, margin, quantile),
         )
-    ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind == "stream" else ()
-    return Outline(plan, kind, tuple(steps), ways)
+    ways = tuple(_list_ways(plan, steps)) if kind == "stream" else ()
+    return Outline(plan, kind, tuple(steps.values()), ways)
 
 
 def kind_of(plan: Plan) -> Kind:
@@ -138,13 +140,6 @@ def hard_deadline(plan: Plan) -> float | None:
     """Return the seconds from the first begin after which nothing more is started; None for no such limit."""
     deadline = plan.limits.get("deadline")
     return deadline.amount if deadline and deadline.binding is Binding.HARD and deadline.unit == "s" else None
-
-
-def _count(segment: Segment) -> int | None:
-    """Return after how many iterations or epochs a segment ends."""
-    if isinstance(segment.exit, IterationsDone):
-        return segment.exit.iterations
-    return segment.exit.epochs if isinstance(segment.exit, EpochsDone) else None
 
 
 def _limit(segment: Segment, kind: Kind, margin: float, quantile: float) -> int:
@@ -195,17 +190,19 @@ def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
 
 
 def _name_all(ids: Sequence[str]) -> dict[str, str]:
-    safe = [_safe(each) for each in ids]
-    return {each: name if safe.count(name) == 1 else _shorten(name, each) for each, name in zip(ids, safe, strict=True)}
+    """Return by id a name of lower-case letters, digits and hyphens that begins with a letter.
+
+    Where it would be too long, or that of others, six digits say which id it stands for.
+    """
+    names = {each: _spell(each) for each in ids}
+    many = Counter(names.values())
+    for each, name in names.items():
+        if len(name) > LONGEST_NAME or many[name] > 1:
+            digits = hashlib.sha256(each.encode()).hexdigest()[:6]
+            names[each] = f"{name[: LONGEST_NAME - 7].strip('-')}-{digits}"
+    return names
 
 
-def _safe(name: str) -> str:
-    """Return a name of lower-case letters, digits and hyphens that begins with a letter."""
-    safe = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    plain = safe if safe[:1].isalpha() else f"s{safe}"
-    return plain if safe and len(plain) <= LONGEST_NAME else _shorten(plain, name)
-
-
-def _shorten(safe: str, name: str) -> str:
-    """Return a safe name that says by six digits which name it stands for."""
-    return f"{safe[: LONGEST_NAME - 7].strip('-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+def _spell(text: str) -> str:
+    safe = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return safe if safe[:1].isalpha() else f"s{safe}"

@@ -1,5 +1,5 @@
-@LOCK@if [[ ! -e @ENDED@ ]]; then
-  begin train @TRAIN@
-  await @TRAIN@
-  require @ENDED@
+@LOCK@if [[ ! -e trials/job/ended-@STEP@ ]]; then
+  begin train
+  await train
+  require trials/job/ended-@STEP@
 fi

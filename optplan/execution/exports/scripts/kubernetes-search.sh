@@ -6,3 +6,9 @@ is_left() {
   done <"members/$1.txt"
   return 1
 }
+# run STEP...: side by side; trials that failed are ranked behind the others, and the search goes on without them
+run() {
+  local step
+  for step in "$@"; do ! is_left "$step" || begin "$step"; done
+  for step in "$@"; do ! is_left "$step" || await "$step" || true; done
+}
