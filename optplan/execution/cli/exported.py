@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
-from optplan.execution.exports.promotion import Exported, read_export
+from optplan.execution.exports.promotion import Exported, read_export, read_shown
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import NodeState
@@ -143,11 +142,8 @@ def _read_time(path: Path) -> float:
 def _read_curve(path: Path, metric: str, done: int) -> Iterator[Moment]:
     """Yield what a trial has shown in a step: a line of its file is an iteration; one that is no JSON is left out."""
     for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), start=1):
-        try:
-            value = read_metric(json.loads(line).get(metric))
-        except (ValueError, AttributeError, RecursionError):
-            continue
-        if not math.isnan(value):
+        value = read_shown(line, metric)
+        if value is not None and not math.isnan(value):
             yield Moment(done + number, value)
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,6 +242,15 @@ def _require_time(exported: Exported, now_s: float) -> None:
         raise LimitPassedError(f"{message}; nothing more is started")
 
 
+def read_shown(line: bytes, metric: str) -> float | None:
+    """Return what a line of a metrics file shows of a metric, NaN where that is no number; None where it has none."""
+    try:
+        shown = json.loads(line)
+    except (ValueError, RecursionError):  # cut short, or no JSON
+        return None
+    return read_metric(shown[metric]) if isinstance(shown, dict) and metric in shown else None
+
+
 def _read_value(file: Path, metric: str) -> float:
     """Return the metric of the last whole line of the mark of a trial's end that has it; NaN where none has."""
     try:
@@ -249,25 +258,14 @@ def _read_value(file: Path, metric: str) -> float:
             size = stream.seek(0, os.SEEK_END)
             for many in _ENDS:
                 stream.seek(max(0, size - many))
-                lines = stream.read(many).splitlines()
-                found = _find_metric(lines[1:] if many < size else lines, metric)
+                lines = stream.read(many).splitlines()[1 if many < size else 0 :]
+                values = (read_shown(line, metric) for line in reversed(lines))
+                found = next((value for value in values if value is not None), None)
                 if found is not None or many >= size:
                     return math.nan if found is None else found
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror}); make it readable") from None
     return math.nan
-
-
-def _find_metric(lines: Sequence[bytes], metric: str) -> float | None:
-    """Return what the last line that has a metric shows; None where none does."""
-    for line in reversed(lines):
-        try:
-            shown = json.loads(line)
-        except (ValueError, RecursionError):  # cut short, or no JSON
-            continue
-        if isinstance(shown, dict) and metric in shown:
-            return read_metric(shown[metric])
-    return None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import yaml
 from pydantic import Field
 
 from optplan.contracts.conditions import Mode
@@ -138,29 +139,33 @@ class Export(FrozenModel):
         if self.outline.kind == "fleet" and len(groups) > 1:
             raise CannotExpressError(f"cannot express: the fleet has {len(groups)} groups of nodes, {why}")
 
+    @property
+    def cases(self) -> str:
+        """For a script of a stream: what each way sets."""
+        return "".join(f"  {way.name}) steps='{' '.join(way.step_names)}' ;;\n" for way in self.outline.ways)
+
     def write_script(self, name: str, /, **blanks: object) -> str:
-        """Return a text of the folder ``scripts``, with what stands in it between ``@`` filled in."""
-        known = {
-            "optplan": self.optplan,
-            "retries": self.retries,
-            "tag": self.tag,
-            "cases": "".join(f"  {way.name}) steps='{' '.join(way.step_names)}' ;;\n" for way in self.outline.ways),
-            **blanks,
-        }
+        """Return a text of the folder ``scripts``; between ``@`` stands the name of a blank, or of an attribute."""
         text = re.sub("@(LOCK|STREAM)@", lambda found: _read(f"{found[1].lower()}.sh"), _read(name))
-        return re.sub("@([A-Z_]+)@", lambda found: str(known.get(found[1].lower(), found[0])), text)
+
+        def fill(found: re.Match[str]) -> str:
+            blank = found[1].lower()
+            return str(blanks[blank] if blank in blanks else getattr(self, blank))
+
+        return re.sub("@([A-Z_]+)@", fill, text)
 
     def write_manifest(self, name: str, /, **blanks: object) -> dict[str, Any]:
         """Return a manifest of the folder ``scripts`` with what stands after ``$`` filled in; ``$export`` is this.
 
         Behind a point stands an attribute of what was before it. What is empty is left out.
         """
-        import yaml
 
         def fill(part: Any) -> Any:  # noqa: ANN401 - plain data
             if isinstance(part, Mapping):
                 filled = {key: (each, fill(each)) for key, each in part.items()}
-                return {key: found for key, (each, found) in filled.items() if each == found or found not in _EMPTY}
+                return {
+                    key: found for key, (each, found) in filled.items() if each == found or found not in (None, {}, [])
+                }
             if isinstance(part, list):
                 return [fill(each) for each in part]
             if not isinstance(part, str) or not part.startswith("$"):
@@ -172,18 +177,12 @@ class Export(FrozenModel):
         return found
 
 
-#: What a blank may be filled with that is left out.
-_EMPTY: tuple[object, ...] = (None, {}, [])
-
-
 def _read(name: str) -> str:
     return (files("optplan.execution.exports") / "scripts" / name).read_text(encoding="utf-8")
 
 
 def write_yaml(data: Mapping[str, Any]) -> str:
     """Write plain data; whatever a text holds, it is read back as that text."""
-    import yaml
-
     return yaml.safe_dump(data, sort_keys=False, width=10_000, allow_unicode=False)
 
 

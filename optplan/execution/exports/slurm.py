@@ -122,11 +122,10 @@ class SlurmExport(Export):
         extra = {**template.options, **template.resources.get(step.segment.resource, {})}
         return found + self._list_given(_OF_TRAINING, extra)
 
-    def _list_given(self, names: Iterable[str], extra: Mapping[str, str]) -> list[str]:
+    def _list_given(self, names: Iterable[str], extra: dict[str, str]) -> list[str]:
         """List the options of sbatch that the template gives, in fields of these names and beside them."""
-        own = {name: getattr(self.template, name) for name in names}
-        given = {name: value for name, value in own.items() if value is not None}
-        return [_write_option(name, value) for name, value in {**given, **extra}.items()]
+        given = self.template.model_dump(include=set(names), exclude_none=True) | extra
+        return [_write_option(name, value) for name, value in given.items()]
 
     def _write_decision(self, name: str, what: str) -> str:
         options = _comments(self._list_given(_OF_ALL, {}))
