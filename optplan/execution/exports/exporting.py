@@ -44,10 +44,8 @@ def exporters() -> dict[str, type[Export]]:
         declared = load_entry(point, type)
         if declared is None:
             continue
-        if not issubclass(declared, Export):
-            leave_out(point, f"{declared.__name__} is no subclass of {Export.__name__}")
-        elif point.name in found:
-            leave_out(point, f"the name {point.name!r} is taken")
+        if point.name in found or not issubclass(declared, Export):
+            leave_out(point, f"its name is taken, or {declared.__name__} is no subclass of optplan.execution.Export")
         else:
             found[point.name] = declared
     return found
@@ -130,26 +128,15 @@ def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) 
         return
     if not overwrite:
         raise OutputError(f"{folder}: is not empty; give another folder, or --force to write over an export")
-    before = _read_manifest(folder)
-    if before is None:
-        raise OutputError(f"{folder}: holds no export; --force replaces nothing else; give another folder")
-    trials = folder / "trials"
-    now = json.loads(files[MANIFEST])
-    if (
-        any(before.get(name) != now[name] for name in ("plan_id", "configurations"))
-        and trials.is_dir()
-        and any(trials.iterdir())
-    ):
+    now, trials = json.loads(files[MANIFEST]), folder / "trials"
+    try:
+        before = json.loads((folder / MANIFEST).read_bytes())
+        differs = any(before[name] != now[name] for name in ("plan_id", "configurations"))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        raise OutputError(f"{folder}: holds no export; --force replaces nothing else; give another folder") from None
+    if differs and trials.is_dir() and any(trials.iterdir()):
         message = f"{folder}: jobs of another plan, or with other configurations, have run there ({trials})"
         raise OutputError(f"{message}; give another folder, or move that one away")
     for name in files:
         if (folder / name).resolve() != folder.resolve() / name:
             raise OutputError(f"{folder / name}: is a link to elsewhere, and no file of an export; give another folder")
-
-
-def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and "plan_id" in found else None

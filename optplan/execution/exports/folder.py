@@ -16,6 +16,7 @@ from optplan.contracts.conditions import Elapsed
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.exports.request import PLACEHOLDER, Export, placeholders, split
 from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
+from optplan.execution.scheduler import Rules
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
@@ -35,6 +36,7 @@ _LATE = {"checkpoint": "OPTPLAN_SAVE", "metrics": "OPTPLAN_METRICS", "trial": "O
 def describe(export: Export) -> dict[str, Any]:
     """Return what the manifest says of an export."""
     steps, ways = export.outline.steps, export.outline.ways
+    rules = Rules.of(export.plan, export.metric, export.mode)
     return {
         "version": VERSION,
         "export_id": export.export_id,
@@ -43,8 +45,8 @@ def describe(export: Export) -> dict[str, Any]:
         "kind": export.outline.kind,
         "workdir": export.workplace,
         **export.model_dump(include={"time_quantile", "margin", "gpus_per_node"}),
-        "metric": export.rules.metric,
-        "mode": export.rules.mode.value,
+        "metric": rules.metric,
+        "mode": rules.mode.value,
         "steps": {step.name: step.segment.id for step in steps},
         "limits_s": {step.name: step.limit_s for step in steps},
         "ways": {way.name: {"class": way.unit, "share": way.share, "steps": way.step_names} for way in ways},

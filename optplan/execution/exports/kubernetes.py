@@ -83,7 +83,13 @@ class _PodExport(Export):
         """Return the manifests, and the script that applies them in turn."""
         steps = self.outline.steps
         named = {"train": steps} if self.outline.kind == "fleet" else {step.name: (step,) for step in steps}
-        found = {f"manifests/{name}.yaml": write_yaml(self._write_object(each, name)) for name, each in named.items()}
+        found = {}
+        for name, together in named.items():
+            manifest = self._write_object(together, name)
+            if self.template.elastic and manifest["kind"] != "Job":
+                what = f"template.elastic of a {manifest['kind']}"
+                raise CannotExpressError(f"cannot express: {what}; Kueue resizes Jobs only: leave it out")
+            found[f"manifests/{name}.yaml"] = write_yaml(manifest)
         return {**found, "submit.sh": self._write_submission()}
 
     @abstractmethod
@@ -100,13 +106,6 @@ class _PodExport(Export):
         labels = {**_PART_OF, **template.labels, **queue}
         elastic = "true" if template.elastic else None
         return self.write_manifest("metadata.yaml", name=self._call(name), labels=labels, elastic=elastic)
-
-    def _require_no_elastic(self, what: str) -> None:
-        """Refuse to ask Kueue for what it does for Jobs alone."""
-        if self.template.elastic:
-            raise CannotExpressError(
-                f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out"
-            )
 
     def _write_pod(self, step: Step, **own: object) -> dict[str, Any]:
         """Return a pod of a step, the user's overlay merged in: where it may run and as whom, and what is its own."""
@@ -172,7 +171,6 @@ class KubernetesExport(_PodExport):
         return self.write_manifest("job.yaml", metadata=self._write_metadata(name), pod=pod, step=step)
 
     def _write_jobset(self, steps: Sequence[Step], name: str) -> dict[str, Any]:
-        self._require_no_elastic("a JobSet")
         called = self._call(name)
         first = 0
         groups = []
@@ -212,7 +210,6 @@ class TrainJobExport(_PodExport):
         if step.segment.members > 1:
             many = f"{step.segment.id!r} has {step.segment.members} trials, and a TrainJob is one job"
             raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
-        self._require_no_elastic("a TrainJob")
         pod = self._write_pod(step)
         for container in pod["spec"]["containers"]:
             container["name"] = "node" if container["name"] == _TRAIN else container["name"]

@@ -95,8 +95,8 @@ def read_export(folder: Path) -> Exported:
     if plan.plan_id != manifest["plan_id"]:
         message = f"{folder}: plan.json is not the plan that was exported; export it again into a folder of its own"
         raise UsageError(message)
-    sizes = {name: manifest[name] for name in ("margin", "gpus_per_node")}
-    return Exported(folder, outline(plan, quantile=manifest["time_quantile"], **sizes), manifest)
+    margin, quantile, size = (manifest[name] for name in ("margin", "time_quantile", "gpus_per_node"))
+    return Exported(folder, outline(plan, margin=margin, quantile=quantile, gpus_per_node=size), manifest)
 
 
 def promote(exported: Exported, name: str, *, now_s: float | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.exports.steps import CannotExpressError, Outline, outline
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.scheduler import list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.schema import ByName, FrozenModel
 
@@ -82,11 +82,6 @@ class Export(FrozenModel):
     def outline(self) -> Outline:
         """The plan, taken apart."""
         return outline(self.plan, margin=self.margin, quantile=self.time_quantile, gpus_per_node=self.gpus_per_node)
-
-    @cached_property
-    def rules(self) -> Rules:
-        """By what trials are ranked: as given, or as the plan says."""
-        return Rules.of(self.plan, self.metric, self.mode)
 
     @cached_property
     def workplace(self) -> str | None:
