@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 from abc import abstractmethod
@@ -116,7 +117,8 @@ class Export(FrozenModel):
     @cached_property
     def export_id(self) -> str:
         """The same for the same plan, options and folder: it names what is made elsewhere."""
-        return hashlib.sha256(f"{self.content_hash()} {self.workplace}".encode()).hexdigest()[:16]
+        asked = [self.plan.plan_id, self.workplace, self.configurations, self.model_dump(exclude={"plan", "space"})]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def tag(self) -> str:
