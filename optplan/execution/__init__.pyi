@@ -2,7 +2,7 @@
 
 # ruff: noqa: I001 - would import every name by a statement of its own
 
-from optplan.execution.exports.exporting import ExporterEntry as ExporterEntry
+from optplan.execution.exports.request import Export as Export
 from optplan.execution.fleets.hook import Member as Member
 from optplan.execution.online.calculator import WidthCalculator as WidthCalculator
 from optplan.execution.online.decisions import decide as decide

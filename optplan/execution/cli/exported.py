@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
-from optplan.execution.exports.promotion import Exported, read_export
+from optplan.execution.exports.promotion import Exported, read_export, read_shown
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import NodeState
@@ -93,26 +92,27 @@ def say_follower(told: Told, *_: object) -> str:
 
 def _gather(exported: Exported, winner: str | None) -> History:
     """Gather what trials or jobs have done; each is its own node, as no file says where they were."""
-    outline, manifest = exported.outline, exported.manifest
-    configurations = {f"{number:04d}": each for number, each in enumerate(manifest["configurations"], start=1)}
-    found = {path.name: path for path in sorted(exported.folder.glob("trials/*")) if path.is_dir()}
+    outline, metric = exported.outline, exported.manifest["metric"]
+    configurations = {f"{number:04d}": each for number, each in enumerate(exported.manifest["configurations"], start=1)}
     begins = {
-        name: {path.name: _read_time(path) for path in place.glob("began-*") if path.is_file()}
-        for name, place in found.items()
+        place.name: {file.name: _read_time(file) for file in place.glob("began-*") if file.is_file()}
+        for place in sorted(exported.folder.glob("trials/*"))
     }
     origin_s = min((t for times in begins.values() for t in times.values()), default=0.0)
     stays, members, nodes, sizes = list[Stay](), list[Seen](), list[NodeState](), dict[str, int]()
-    for name, place in found.items():
+    for name, times in begins.items():
         own, points, gpu_s = list[Stay](), list[Moment](), 0.0
-        for step in (each for each in outline.steps if f"began-{each.name}" in begins[name]):
-            ended, begin_s, gpus = place / f"ended-{step.name}", begins[name][f"began-{step.name}"], step.segment.gpus
-            own.append(Stay(name, step.name, {name: gpus}, begin_s - origin_s))
+        for step in (each for each in outline.steps if f"began-{each.name}" in times):
+            ended, begin_s = exported.mark(name, "ended", step.name), times[f"began-{step.name}"]
+            stay = Stay(name, step.name, {name: step.segment.gpus}, begin_s - origin_s)
             if ended.exists():
-                own[-1].end_s, own[-1].how = max(begin_s, ended.stat().st_mtime) - origin_s, DONE
-                gpu_s += gpus * max(0.0, ended.stat().st_mtime - begin_s)
-            points += _read_curve(place / f"metrics-{step.name}.jsonl", manifest["metric"], step.done or 0)
-            sizes[name] = max(sizes.get(name, 1), gpus)
+                end_s = max(begin_s, ended.stat().st_mtime)
+                stay.end_s, stay.how = end_s - origin_s, DONE
+                gpu_s += step.segment.gpus * (end_s - begin_s)
+            own.append(stay)
+            points += _read_curve(exported.mark(name, "metrics", f"{step.name}.jsonl"), metric, step.done or 0)
         if own:
+            sizes[name] = max(each.place[name] for each in own)
             state = WINNER if name == winner else _name_state(exported, own[-1])
             done = max([int(point.t) for point in points], default=0)
             members.append(Seen(name, state, configurations.get(name, {}), done, points, gpu_s))
@@ -121,7 +121,7 @@ def _gather(exported: Exported, winner: str | None) -> History:
         stays += own
     until_s = max((each.end_s or each.begin_s for each in stays), default=0.0)
     kind, is_most = "stream" if outline.kind == "stream" else "search", exported.mode is Mode.MAX
-    history = History(kind, until_s, manifest["metric"], is_most, False, nodes, sizes, members, stays)
+    history = History(kind, until_s, metric, is_most, False, nodes, sizes, members, stays)
     history.forecasts += [(Moment(0.0, 0.0), foresee(outline.plan, until_s))] if stays else []
     return history
 
@@ -129,9 +129,8 @@ def _gather(exported: Exported, winner: str | None) -> History:
 def _name_state(exported: Exported, last: Stay) -> str:
     if last.end_s is None:
         return RUNNING
-    later = [step.name for step in exported.outline.steps if last.label in step.after]
-    files = [exported.folder / "members" / f"{step}.txt" for step in later]
-    is_out = all(file.is_file() and last.member not in read_text(file).split() for file in files)
+    later = [exported.members(step.name) for step in exported.outline.steps if last.label in step.after]
+    is_out = all(members is not None and last.member not in members for members in later)
     return DONE if not later else OUT if is_out else WAITING
 
 
@@ -143,11 +142,8 @@ def _read_time(path: Path) -> float:
 def _read_curve(path: Path, metric: str, done: int) -> Iterator[Moment]:
     """Yield what a trial has shown in a step: a line of its file is an iteration; one that is no JSON is left out."""
     for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), start=1):
-        try:
-            value = read_metric(json.loads(line).get(metric))
-        except (ValueError, AttributeError, RecursionError):
-            continue
-        if not math.isnan(value):
+        value = read_shown(line, metric)
+        if value is not None and not math.isnan(value):
             yield Moment(done + number, value)
 
 

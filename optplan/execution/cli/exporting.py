@@ -10,7 +10,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_either
-from optplan.cli.options import DATA, DIR, FILE, force_option, known_name
+from optplan.cli.options import DATA, DIR, FILE, force_option, known_name, named
 
 
 def _list_targets() -> list[str]:
@@ -27,7 +27,7 @@ def _list_targets() -> list[str]:
         'optplan export plan.json --to kubernetes --command "train {checkpoint}" --template pods.yaml --out jobs',
         "optplan list exporters",
     ),
-    renamed={"command": "--command"},
+    renamed=named("command", "seed", "time_quantile", "margin", "gpus_per_node", "retries"),
 )
 @click.argument("plan", metavar="PLAN", type=FILE)
 @click.option(
@@ -51,28 +51,16 @@ def _list_targets() -> list[str]:
 @click.option("--template", type=DATA, help="Merged in: partition, image, volumes, set-up (YAML).")
 @click.option("--overlay", type=DATA, help="Merged into pods: volumes, secrets, priority, security (YAML).")
 @click.option(
-    "--launcher",
-    type=click.Choice(["single", "torchrun"]),
-    default="single",
-    help="What starts the command on each node.",
+    "--launcher", type=click.Choice(["single", "torchrun"]), help="What starts the command; single by default."
 )
 @click.option("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the configurations.")
+@click.option("--seed", type=int, help="Draws the configurations; 0 by default.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
-@click.option(
-    "--time-quantile",
-    type=click.FloatRange(min=0.5, max=1, max_open=True),
-    default=0.99,
-    help="Time limits cover this fraction of the times.",
-)
-@click.option(
-    "--margin", type=click.FloatRange(min=0), default=0.5, help="Time limits are that quantile times one plus this."
-)
-@click.option(
-    "--gpus-per-node", type=click.IntRange(min=1), help="GPUs of one of the target's nodes; the plan's by default."
-)
-@click.option("--retries", type=click.IntRange(min=0), default=2, help="Starts of a job after it has failed.")
+@click.option("--time-quantile", type=float, help="Time limits cover this fraction of the times; 0.99 by default.")
+@click.option("--margin", type=float, help="Time limits are that quantile times one plus this; 0.5 by default.")
+@click.option("--gpus-per-node", type=int, help="GPUs of one of the target's nodes; the plan's by default.")
+@click.option("--retries", type=int, help="Starts of a job after it has failed; 2 by default.")
 @click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
 @force_option
 def export(

@@ -1,4 +1,7 @@
-"""What every target's folder holds: the plan, the launcher, a file of variables for each step, the first members."""
+"""What every target's folder holds: the launcher, what each step is told and runs, the first members, the manifest.
+
+A step's command is written as words that a shell takes for data whatever they hold.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,13 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
-from functools import reduce
-from importlib.resources import files
 from typing import Any
 
 from optplan.contracts.conditions import Elapsed
-from optplan.errors import UsageError
-from optplan.execution.exports.request import ExportRequest, value_names, write_command, write_promotion
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.exports.request import PLACEHOLDER, Export, placeholders, split
 from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
+from optplan.execution.scheduler import Rules
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
@@ -25,121 +27,69 @@ VERSION = 2
 #: Variables that Bash lets nobody set.
 _READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
 
-
-def read_script(name: str, /, **blanks: object) -> str:
-    """Return a text of the folder ``scripts``, with what stands in it between ``@`` filled in."""
-
-    def fill(found: re.Match[str]) -> str:
-        return str(blanks.get(found[1].lower(), found[0]))
-
-    return re.sub("@([A-Z_]+)@", fill, _read(name))
+#: Placeholders of which a command needs one, where sizes differ from a single GPU.
+_SIZES = ("nodes", "gpus_per_node", "gpus", "workers")
+#: Placeholders whose value is known when a job starts, by the variable that has it then.
+_LATE = {"checkpoint": "OPTPLAN_SAVE", "metrics": "OPTPLAN_METRICS", "trial": "OPTPLAN_TRIAL"}
 
 
-def read_manifest(name: str, /, **blanks: object) -> dict[str, Any]:
-    """Return a manifest of the folder ``scripts`` with what stands after ``$`` filled in; what is empty is left out.
-
-    Behind a point stands an attribute of what was before it.
-    """
-    import yaml
-
-    def fill(part: Any) -> Any:  # noqa: ANN401 - plain data
-        if isinstance(part, Mapping):
-            return {key: found for key, each in part.items() if not _is_empty(each, found := fill(each))}
-        if isinstance(part, list):
-            return [fill(each) for each in part]
-        if not _is_blank(part):
-            return part
-        first, *attributes = part[1:].split(".")
-        return reduce(getattr, attributes, blanks.get(first))
-
-    found = fill(yaml.safe_load(_read(name)))
-    assert isinstance(found, dict)  # as all of them are
-    return found
-
-
-def _read(name: str) -> str:
-    return (files("optplan.execution.exports") / "scripts" / name).read_text(encoding="utf-8")
-
-
-def _is_blank(part: object) -> bool:
-    return isinstance(part, str) and part.startswith("$")
-
-
-def _is_empty(part: object, filled: object) -> bool:
-    return _is_blank(part) and (filled is None or filled in ({}, []))
-
-
-def write_decide(request: ExportRequest) -> str:
-    """Return a function of shell that decides who is in a step; where that cannot be, the best so far has won."""
-    return read_script("decide.sh", promote=write_promotion(request)).rstrip()
-
-
-def begin_stream(what: str, ways: Mapping[str, str]) -> str:
-    """Return the beginning of a script that is given a job's name and way: what it does, and what each way sets."""
-    cases = "".join(f"  {way}) {sets} ;;\n" for way, sets in ways.items())
-    return read_script("stream.sh", what=what, cases=cases)
-
-
-def write_launcher(request: ExportRequest) -> dict[str, str]:
-    """Return the launcher and what it reads, by path below the folder."""
-    found = {"launch.sh": read_script("launch.sh")}
-    for step in request.steps:
-        found[f"steps/{step.name}.sh"] = _write_step(step, request)
-        if request.kind == "search" and not step.is_promoted:
-            found[f"members/{step.name}.txt"] = _write_members(step, request)
-    if request.configurations:
-        names = value_names(request)
-        lines = [_write_configuration(each, names) for each in request.configurations]
-        found["configurations.sh"] = "".join(f"{line}\n" for line in lines)
-    return found
-
-
-def describe(request: ExportRequest, target: str) -> dict[str, Any]:
-    """Return what a manifest says of an export, but for its version and its id."""
+def describe(export: Export) -> dict[str, Any]:
+    """Return what the manifest says of an export."""
+    steps, ways = export.outline.steps, export.outline.ways
+    rules = Rules.of(export.plan, export.metric, export.mode)
     return {
-        "plan_id": request.plan.plan_id,
-        "target": target,
-        "kind": request.kind,
-        "workdir": request.workdir,
-        "time_quantile": request.options.time_quantile,
-        "margin": request.options.margin,
-        "gpus_per_node": request.options.gpus_per_node,
-        "metric": request.metric,
-        "mode": request.mode.value,
-        "steps": {step.name: step.segment.id for step in request.steps},
-        "limits_s": {step.name: step.limit_s for step in request.steps},
-        "ways": {
-            way.name: {"class": way.unit, "share": way.share, "steps": [step.name for step in way.steps]}
-            for way in request.ways
-        },
-        "configurations": [dict(each) for each in request.configurations],
+        "version": VERSION,
+        "export_id": export.export_id,
+        "plan_id": export.plan.plan_id,
+        "target": export.to,
+        "kind": export.outline.kind,
+        "workdir": export.workplace,
+        **export.model_dump(include={"time_quantile", "margin", "gpus_per_node"}),
+        "metric": rules.metric,
+        "mode": rules.mode.value,
+        "steps": {step.name: step.segment.id for step in steps},
+        "limits_s": {step.name: step.limit_s for step in steps},
+        "ways": {way.name: {"class": way.unit, "share": way.share, "steps": way.step_names} for way in ways},
+        "configurations": [dict(each) for each in export.configurations],
     }
 
 
-def _write_step(step: Step, request: ExportRequest) -> str:
-    deadline_s = hard_deadline(request.plan)
+def write_launcher(export: Export) -> dict[str, str]:
+    """Return the launcher and what it reads, by path below the folder."""
+    found = {"launch.sh": export.write_script("launch.sh")}
+    for step in export.outline.steps:
+        found[f"steps/{step.name}.sh"] = _write_step(step, export)
+        if export.outline.kind == "search" and not step.is_promoted:
+            found[f"members/{step.name}.txt"] = _write_members(step, export)
+    if export.configurations:
+        names = _value_names(export)
+        found["configurations.sh"] = "".join(_write_configuration(each, names) for each in export.configurations)
+    return found
+
+
+def _write_step(step: Step, export: Export) -> str:
+    deadline_s = hard_deadline(export.plan)
     said = "".join(each if each.isprintable() else " " for each in step.segment.label or step.segment.id)
     variables = {
-        "EXPORT": request.export_id,
-        "PLAN": request.plan.plan_id,
-        "KIND": request.kind,
+        "EXPORT": export.export_id,
+        "PLAN": export.plan.plan_id,
+        "KIND": export.outline.kind,
         "UNIT": step.segment.unit,
-        **request.describe_size(step),
+        **_describe_size(step, export),
         "DONE": None if isinstance(step.segment.exit, Elapsed) else step.done,
         "LIMIT": step.limit_s,
-        "GRACE": request.options.grace_s,
+        "GRACE": export.grace_s,
         "DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
-        "WORKDIR": request.workdir if request.enters_workdir else None,
+        "WORKDIR": None if export.PREPARES else export.workplace,
     }
     lines = [f"# {said}"]
     named = {f"OPTPLAN_{name.upper()}": value for name, value in variables.items()}
     lines += [f"export {name}={_quote(name, value)}" for name, value in named.items()]
-    own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
+    own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in export.template.env.items()]
     lines += ["environment() {", *own, "  :", "}"]
     # As the user wrote it, here-documents included; a function of nothing but comments would be none.
-    own_setup = request.template.setup.splitlines() if request.template.SETS_UP else []
-    lines += ["setup() {", *own_setup, ":", "}"]
-    lines += ["arguments() {", f"  argv=({write_command(step, request)})", "}"]
+    lines += ["setup() {", *([] if export.PREPARES else export.template.setup.splitlines()), ":", "}"]
+    lines += ["arguments() {", f"  argv=({_write_command(step, export)})", "}"]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -158,13 +108,11 @@ def _quote(name: str, value: object) -> str:
     return shlex.quote(text) if text else ""
 
 
-def _write_members(step: Step, request: ExportRequest) -> str:
+def _write_members(step: Step, export: Export) -> str:
     """Return who is in a step from the beginning: numbers of trials over all units, in the order of drawing."""
-    segment, before, count = step.segment, 0, 0
-    for unit in request.plan.units:
-        before = count if unit.id == segment.unit else before
-        count += unit.members
-    most = len(request.configurations) or count
+    segment = step.segment
+    units = [unit.id for unit in export.plan.units for _ in range(unit.members)]
+    before, most = units.index(segment.unit), len(export.configurations) or len(units)
     numbers = range(before + segment.first_rank, min(before + segment.last_rank, most) + 1)
     return "".join(f"{number:04d}\n" for number in numbers)
 
@@ -175,7 +123,87 @@ def _write_configuration(configuration: Mapping[str, Any], names: list[str]) -> 
         value = configuration.get(name, "")
         values[f"OPTPLAN_VALUE_{number}"] = value if isinstance(value, str) else json.dumps(value)
     for name, value in values.items():
-        if any(not each.isprintable() for each in value):
+        if not value.isprintable():
             problem = f"cannot express {value!r}: a configuration's values stand on one line"
             raise CannotExpressError(f"space.{name}: {problem}; give it a printable name")
-    return "export " + " ".join(f"{name}={_quote(name, value)}" for name, value in values.items())
+    return "export " + " ".join(f"{name}={_quote(name, value)}" for name, value in values.items()) + "\n"
+
+
+def _describe_size(step: Step, export: Export) -> dict[str, int | float | str | None]:
+    """Return what a step's command is told of it, by placeholder; as variables they begin with OPTPLAN_.
+
+    Of a fleet these are the sizes of all groups together.
+    """
+    kind, segment = export.outline.kind, step.segment
+    together = export.outline.steps if kind == "fleet" else (step,)
+    return {
+        "segment": segment.id,
+        "nodes": sum(each.nodes for each in together),
+        "gpus_per_node": step.gpus_per_node,
+        "gpus": sum(each.segment.gpus for each in together),
+        "workers": sum(each.segment.workers for each in together),
+        "batch": segment.batch_per_worker,
+        "iterations": None if kind == "stream" else step.target,
+        "epochs": step.target if kind == "stream" else None,
+        "seconds": round(segment.expected.seconds, 3) if isinstance(segment.exit, Elapsed) else None,
+    }
+
+
+def _write_command(step: Step, export: Export) -> str:
+    """Return a step's command as the words of a Bash array; it is refused where it would lose its size."""
+    command = export.commands.get(step.segment.unit, export.command)
+    words = split(command)
+    sizes = _describe_size(step, export)
+    values = sizes | {"class": step.segment.unit if export.outline.kind == "stream" else None}
+    late = _LATE | {name: f"OPTPLAN_VALUE_{number}" for number, name in enumerate(_value_names(export), start=1)}
+
+    def fill(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return found[0][0]
+        if name in late:
+            return f"\0{late[name]}\0"
+        if name not in values:
+            message = f"command: {{{name}}} is no placeholder; {nearest_name_hint(name, [*values, *late])}"
+            raise UsageError(f"{message} (for braces as they stand write {{{{{name}}}}})")
+        if values[name] is None:
+            raise CannotExpressError(f"command: cannot express {{{name}}}: the plan has none; leave it out")
+        return str(values[name])
+
+    # No word holds a NUL: between two of them stands the name of a variable.
+    filled = [PLACEHOLDER.sub(fill, word).split("\0") for word in words]
+    _require_size(command, export)
+    return " ".join([*_launch(step, export, sizes["nodes"]), *(_write_word(parts) for parts in filled)])
+
+
+def _value_names(export: Export) -> list[str]:
+    """Return the hyperparameters of the configurations, in the order of their numbers in files."""
+    return list(dict.fromkeys(name for each in export.configurations for name in each))
+
+
+def _write_word(parts: list[str]) -> str:
+    """Write a word, each second part of which is the name of a variable."""
+    written = [f'"${part}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part]
+    return "".join(written) or "''"
+
+
+def _require_size(command: str, export: Export) -> None:
+    if export.sizes_known or export.launcher == "torchrun" or placeholders(command).intersection(_SIZES):
+        return
+    if any(step.segment.gpus > 1 for step in export.outline.steps):
+        names = ", ".join(f"{{{name}}}" for name in _SIZES)
+        message = f"command: nothing in {command!r} says how many GPUs it has, and the plan gives more than one"
+        raise UsageError(
+            f"{message}; use one of {names}, --launcher torchrun, or --sizes-by-environment where the program reads "
+            "OPTPLAN_GPUS and its like"
+        )
+
+
+def _launch(step: Step, export: Export, nodes: object) -> list[str]:
+    if export.launcher != "torchrun":
+        return []
+    processes = f"--nproc-per-node={step.workers_per_node}"
+    if nodes == 1:
+        return ["torchrun", "--standalone", processes, "--no-python"]
+    meet = ["--rdzv-backend=c10d", '--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"', '--rdzv-id="$OPTPLAN_MEETING"']
+    return ["torchrun", f"--nnodes={nodes}:{nodes}", processes, *meet, "--no-python"]

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,28 @@ class Exported:
         """Which values of the metric are better."""
         return Mode(self.manifest["mode"])
 
+    def mark(self, trial: str, what: str, step: str) -> Path:
+        """Return the file that says that a trial has begun or ended a step, or what it showed there."""
+        return self.folder / "trials" / trial / f"{what}-{step}"
+
+    def members(self, step: str) -> list[str] | None:
+        """Return the trials that are in a step, the best first; None where that is not decided."""
+        file = self.folder / "members" / f"{step}.txt"
+        return read_text(file).split() if file.is_file() else None
+
+    def values(self, step: str) -> dict[str, float]:
+        """Return the metric of each trial that has ended a step; NaN where it showed no number."""
+        members = self.members(step)
+        if members is None:
+            message = f"{self.folder / 'members' / step}.txt: is missing; who is in {step} is decided first"
+            raise UsageError(f"{message}: optplan promote {self.folder} {step}")
+        marks = {trial: self.mark(trial, "ended", step) for trial in members}
+        return {trial: _read_value(mark, self.manifest["metric"]) for trial, mark in marks.items() if mark.exists()}
+
+    def rank(self, values: Mapping[str, float]) -> list[str]:
+        """Return trials, the best first."""
+        return rank_trials(values, values.__getitem__, self.mode, lambda _: False)
+
 
 def read_export(folder: Path) -> Exported:
     """Read what ``optplan export`` wrote."""
@@ -70,12 +92,11 @@ def read_export(folder: Path) -> Exported:
     if not are_trials or manifest["version"] != VERSION:
         raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
     plan = read_plan(folder / "plan.json")
-    if plan.plan_id != manifest.get("plan_id"):
+    if plan.plan_id != manifest["plan_id"]:
         message = f"{folder}: plan.json is not the plan that was exported; export it again into a folder of its own"
         raise UsageError(message)
-    sizes = {name: manifest[name] for name in ("margin", "gpus_per_node")}
-    taken = outline(plan, quantile=manifest["time_quantile"], **sizes)
-    return Exported(folder, taken, manifest)
+    margin, quantile, size = (manifest[name] for name in ("margin", "time_quantile", "gpus_per_node"))
+    return Exported(folder, outline(plan, margin=margin, quantile=quantile, gpus_per_node=size), manifest)
 
 
 def promote(exported: Exported, name: str, *, now_s: float | None = None) -> list[str]:
@@ -87,36 +108,33 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
     known = {step.name: step for step in exported.outline.steps}
     if name not in known:
         raise UsageError(f"step: got {name!r}; {nearest_name_hint(name, known)}")
-    step = known[name]
-    if not step.is_promoted:
+    if not known[name].is_promoted:
         raise UsageError(f"step: nobody is promoted to {name!r}; its members are known from the beginning")
     _require_time(exported, time.time() if now_s is None else now_s)
-    if _members_file(exported, step).is_file():
-        decided = _read_members(exported, step)
-        if any((exported.folder / "trials" / trial / f"began-{name}").exists() for trial in decided):
-            return decided
-    members = choose_members(exported, step)
-    write_text("".join(f"{trial}\n" for trial in members), _members_file(exported, step), overwrite=True)
+    decided = exported.members(name) or []
+    if any(exported.mark(trial, "began", name).exists() for trial in decided):
+        return decided
+    members = _choose_members(exported, known[name])
+    lines = "".join(f"{trial}\n" for trial in members)
+    write_text(lines, exported.folder / "members" / f"{name}.txt", overwrite=True)
     return members
 
 
-def choose_members(exported: Exported, step: Step) -> list[str]:
+def _choose_members(exported: Exported, step: Step) -> list[str]:
     """Return a step's members, the best first."""
     segment = step.segment
-    ranks = slice(segment.first_rank - 1, segment.last_rank)
     assert isinstance(segment.enter, Promoted)  # those of other steps are known from the beginning
-    by_id = {each.segment.id: each for each in exported.outline.steps}
+    names = {each.segment.id: each.name for each in exported.outline.steps}
     shown: dict[str, float] = {}
     for selection in segment.enter.of:
-        before = by_id[selection.segment]
-        values = _read_values(exported, before)
+        before = names[selection.segment]
+        values = exported.values(before)
         if len(values) > selection.top and all(math.isnan(value) for value in values.values()):
-            said = f"nobody who ended {before.name} showed a number, so that none is the best"
+            said = f"nobody who ended {before} showed a number, so that none is the best"
             fix = "the command appends lines of JSON with it to the file {metrics}"
             raise NoMetricError(f"{exported.manifest['metric']}: {said}; {fix}")
-        taken = _rank(exported, values)[: selection.top]
-        shown |= {trial: values[trial] for trial in taken}
-    return _rank(exported, shown)[ranks]
+        shown |= {trial: values[trial] for trial in exported.rank(values)[: selection.top]}
+    return exported.rank(shown)[segment.first_rank - 1 : segment.last_rank]
 
 
 def find_winner(exported: Exported) -> dict[str, Any]:
@@ -128,19 +146,18 @@ def find_winner(exported: Exported) -> dict[str, Any]:
     winner: dict[str, Any] = dict.fromkeys(("trial", "step", "configuration", "metric", "checkpoint"))
     # Where a limit ended the search before its last steps, the best of the latest have won.
     for steps in [exported.outline.last(), *reversed(exported.outline.levels())]:
-        decided = [step for step in steps if not step.is_promoted or _members_file(exported, step).is_file()]
-        shown = {
-            trial: (value, step.name)
-            for step in decided
-            for trial, value in _read_values(exported, step).items()
-            if not math.isnan(value)
-        }
+        shown, ended = dict[str, float](), dict[str, str]()
+        for step in steps:
+            if not step.is_promoted or exported.members(step.name) is not None:
+                values = exported.values(step.name)
+                numbers = {trial: value for trial, value in values.items() if not math.isnan(value)}
+                shown |= numbers
+                ended |= dict.fromkeys(numbers, step.name)
         if shown:
-            best = _rank(exported, {trial: value for trial, (value, _) in shown.items()})[0]
-            value, last = shown[best]
+            best = exported.rank(shown)[0]
             configuration = dict(enumerate(exported.manifest["configurations"], start=1)).get(int(best))
             checkpoint = f"trials/{best}/checkpoint"
-            winner = dict(zip(winner, (best, last, configuration, value, checkpoint), strict=True))
+            winner = dict(zip(winner, (best, ended[best], configuration, shown[best], checkpoint), strict=True))
             break
     write_text(format_json(winner) + "\n", exported.folder / "winner.json", overwrite=True)
     return winner
@@ -163,44 +180,50 @@ def choose_way(exported: Exported, unit: str) -> str:
 
 def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
     """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class."""
-    script = ["bash", "submit.sh"]
-    if exported.outline.kind == "stream":
-        if unit is None or job is None:
-            raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
-        if not _JOB.fullmatch(job):
-            raise UsageError(f"job: got {job!r}; letters, digits, dots, hyphens and underscores are allowed, up to 61")
-        place = exported.folder / "trials" / job
-        try:
-            place.mkdir(parents=True)
-        except FileExistsError:
-            raise UsageError(f"job: {job!r} was submitted before; give another name") from None
-        try:
-            script += [job, choose_way(exported, unit)]
-        except OptplanError:
-            place.rmdir()
-            raise
-    elif unit is not None or job is not None:
-        raise UsageError("class: the plan is not one of streams; leave out --class and --job")
-    done = subprocess.run(script, cwd=exported.folder, capture_output=True, text=True, check=False)
-    if job is not None and not (done.returncode != 0 and _take_back(exported, job, script[-1])):
-        way = exported.folder / "trials" / job / "way"  # to go on with it by hand
-        write_text(f"{script[-1]}\n", way, overwrite=True)
+    if exported.outline.kind != "stream":
+        if unit is not None or job is not None:
+            raise UsageError("class: the plan is not one of streams; leave out --class and --job")
+        return _run_script(exported.folder)
+    if unit is None or job is None:
+        raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
+    if not _JOB.fullmatch(job):
+        raise UsageError(f"job: got {job!r}; letters, digits, dots, hyphens and underscores are allowed, up to 61")
+    place = exported.folder / "trials" / job
+    try:
+        place.mkdir(parents=True)
+    except FileExistsError:
+        raise UsageError(f"job: {job!r} was submitted before; give another name") from None
+    try:
+        way = choose_way(exported, unit)
+    except OptplanError:
+        place.rmdir()
+        raise
+    try:
+        return _run_script(exported.folder, job, way)
+    except UsageError:
+        _take_back(place, way, exported.folder)
+        raise
+    finally:
+        if place.is_dir():  # to go on with it by hand
+            write_text(f"{way}\n", place / "way", overwrite=True)
+
+
+def _run_script(folder: Path, *words: str) -> str:
+    done = subprocess.run(["bash", "submit.sh", *words], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise UsageError(
-            f"submit.sh ended with exit code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
-        )
+        said = done.stderr.strip() or done.stdout.strip()
+        raise UsageError(f"submit.sh ended with exit code {done.returncode}: {said}")
     return done.stdout
 
 
-def _take_back(exported: Exported, job: str, way: str) -> bool:
-    """Let a name be given again, and count its way no more, where nothing of the job has begun."""
+def _take_back(place: Path, way: str, folder: Path) -> None:
+    """Let a job's name be given again, and count its way no more, where nothing of the job has begun."""
     try:
-        (exported.folder / "trials" / job).rmdir()
+        place.rmdir()
     except OSError:  # it has begun
-        return False
-    with _counts(exported.folder) as counts:
+        return
+    with _counts(folder) as counts:
         counts[way] -= 1
-    return True
 
 
 def _require_time(exported: Exported, now_s: float) -> None:
@@ -219,57 +242,30 @@ def _require_time(exported: Exported, now_s: float) -> None:
         raise LimitPassedError(f"{message}; nothing more is started")
 
 
-def _read_members(exported: Exported, step: Step) -> list[str]:
-    file = _members_file(exported, step)
-    if not file.is_file():
-        message = (
-            f"{file}: is missing; who is in {step.name} is decided first: optplan promote {exported.folder} {step.name}"
-        )
-        raise UsageError(message)
-    return read_text(file).split()
+def read_shown(line: bytes, metric: str) -> float | None:
+    """Return what a line of a metrics file shows of a metric, NaN where that is no number; None where it has none."""
+    try:
+        shown = json.loads(line)
+    except (ValueError, RecursionError):  # cut short, or no JSON
+        return None
+    return read_metric(shown[metric]) if isinstance(shown, dict) and metric in shown else None
 
 
-def _members_file(exported: Exported, step: Step) -> Path:
-    return exported.folder / "members" / f"{step.name}.txt"
-
-
-def _rank(exported: Exported, values: Mapping[str, float]) -> list[str]:
-    return rank_trials(values, values.__getitem__, exported.mode, lambda _: False)
-
-
-def _read_values(exported: Exported, step: Step) -> dict[str, float]:
-    marks = {
-        trial: exported.folder / "trials" / trial / f"ended-{step.name}" for trial in _read_members(exported, step)
-    }
-    return {trial: _read_value(exported, mark) for trial, mark in marks.items() if mark.exists()}
-
-
-def _read_value(exported: Exported, file: Path) -> float:
+def _read_value(file: Path, metric: str) -> float:
     """Return the metric of the last whole line of the mark of a trial's end that has it; NaN where none has."""
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
             for many in _ENDS:
                 stream.seek(max(0, size - many))
-                lines = stream.read(many).splitlines()
-                found = _find_metric(lines[1:] if many < size else lines, exported.manifest["metric"])
+                lines = stream.read(many).splitlines()[1 if many < size else 0 :]
+                values = (read_shown(line, metric) for line in reversed(lines))
+                found = next((value for value in values if value is not None), None)
                 if found is not None or many >= size:
                     return math.nan if found is None else found
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror}); make it readable") from None
     return math.nan
-
-
-def _find_metric(lines: Sequence[bytes], metric: str) -> float | None:
-    """Return what the last line that has a metric shows; None where none does."""
-    for line in reversed(lines):
-        try:
-            shown = json.loads(line)
-        except (ValueError, RecursionError):  # cut short, or no JSON
-            continue
-        if isinstance(shown, dict) and metric in shown:
-            return read_metric(shown[metric])
-    return None
 
 
 @contextmanager

@@ -1,44 +1,64 @@
-"""What a user asks of an export: what a template may hold, and the command with its placeholders filled in.
-
-The command is written as words that a shell takes for data whatever they hold.
-"""
+"""What a user asks of an export: the plan, the options, and what a template may hold; a record for each target."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shlex
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from functools import cached_property, reduce
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
+import yaml
 from pydantic import Field
 
 from optplan.contracts.conditions import Mode
+from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.exports.steps import CannotExpressError, Outline, Step
+from optplan.execution.exports.steps import CannotExpressError, Outline, outline
+from optplan.execution.scheduler import list_trials
+from optplan.execution.spaces import draw_configurations
 from optplan.schema import ByName, FrozenModel
+
+#: Two braces that stand for one, or the name of a placeholder between two.
+PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 
 
 class Template(FrozenModel):
     """What is merged into the files of every target; ``setup`` is of shell, ``optplan`` how that is called there."""
 
-    #: Whether every member runs the set-up before its command; else the nodes have been set up before.
-    SETS_UP: ClassVar[bool] = True
     setup: str = ""
     env: ByName[str] = Field(default_factory=dict)
     optplan: Annotated[str, Field(min_length=1)] = "optplan"
 
 
-_Template = TypeVar("_Template", bound=Template)
+class Export(FrozenModel):
+    """What is asked of the export of a plan to one target, which is a subclass: a template, and the files it writes.
 
+    The fields are the options of ``optplan export``. ``command`` is empty where each class of a stream has its own in
+    ``commands``; ``folder`` is where the files go, which gives what is made elsewhere names of its own.
+    """
 
-class ExportOptions(FrozenModel):
-    """How a plan is exported, as the options of ``optplan export``; each ``folder`` gives it names of its own."""
+    #: For `optplan list exporters`: what a plan becomes, and what has to be there to use it.
+    SUMMARY: ClassVar[str]
+    NEEDS: ClassVar[str]
+    #: Whether the target copies the working folder to its nodes and sets them up; else the launcher goes to that folder
+    #: and runs the set-up before each command.
+    PREPARES: ClassVar[bool] = False
+    #: Whether jobs are pods: their image says what there is, and an overlay is merged into them.
+    IN_PODS: ClassVar[bool] = False
 
+    plan: Plan
+    to: str
+    command: str = ""
     commands: ByName[str] = Field(default_factory=dict)
     workdir: Annotated[str, Field(min_length=1)] | None = None
     folder: str = ""
-    template: ByName[Any] = Field(default_factory=dict)
+    template: Template
     overlay: ByName[Any] = Field(default_factory=dict)
     launcher: Literal["single", "torchrun"] = "single"
     space: Any = None
@@ -52,42 +72,114 @@ class ExportOptions(FrozenModel):
     grace_s: Annotated[int, Field(ge=1)] = 30
     sizes_known: bool = False
 
+    @abstractmethod
+    def write_files(self) -> Mapping[str, str]:
+        """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run.
 
-@dataclass(frozen=True, kw_only=True)
-class ExportRequest(Outline):
-    """What an exporter is given: an outline, and what is asked of its export.
+        Jobs start through ``launch.sh``, which is written besides.
+        """
 
-    ``command`` is empty where each class of a stream has its own; ``export_id`` is of the plan, of all that was asked,
-    and of the folder, and names what is made elsewhere; ``workdir`` is None where the image says it, and with
-    ``enters_workdir`` the launcher goes there itself. ``configurations`` has what each trial tries, in the order of
-    drawing: one for a job, none for streams.
-    """
+    @cached_property
+    def outline(self) -> Outline:
+        """The plan, taken apart."""
+        return outline(self.plan, margin=self.margin, quantile=self.time_quantile, gpus_per_node=self.gpus_per_node)
 
-    command: str
-    options: ExportOptions
-    template: Template
-    export_id: str = ""
-    workdir: str | None = None
-    enters_workdir: bool = False
-    configurations: tuple[Mapping[str, Any], ...] = ()
-    metric: str = "loss"
-    mode: Mode = Mode.MIN
+    @cached_property
+    def workplace(self) -> str | None:
+        """Where the command runs: as given, or where the caller stands; None where the image says it."""
+        if self.IN_PODS:
+            if self.workdir is not None and not self.workdir.startswith("/"):
+                raise UsageError(f"workdir: got {self.workdir!r}; give a path in the containers, from / on")
+            return self.workdir
+        place = Path(self.workdir or ".").expanduser()
+        if not place.is_dir():
+            raise UsageError(f"workdir: {self.workdir!r} is no folder; give the one in which the command is to run")
+        return str(place.resolve())
 
-    def template_as(self, kind: type[_Template]) -> _Template:
-        """Return the template, which is of the kind that the exporter's entry names."""
-        assert isinstance(self.template, kind)
-        return self.template
+    @cached_property
+    def configurations(self) -> tuple[Mapping[str, Any], ...]:
+        """What each trial tries, in the order of drawing, from the space that was given or the plan's own.
+
+        There is one for a job, and none for streams.
+        """
+        kind = self.outline.kind
+        if kind == "stream":
+            if self.space is not None:
+                raise UsageError("space: jobs of a stream have no configurations of the plan's; leave it out")
+            return ()
+        if self.space is None and not self.plan.to_json_data().get("search_space"):
+            if kind == "search" and "trial" not in placeholders(self.command):
+                message = "space: is missing, and the plan has none: nothing would tell one trial from another"
+                raise UsageError(f"{message}; give --space, or use {{trial}} in the command")
+            return ()
+        return tuple(draw_configurations(self.plan, list_trials(self.plan), self.space, self.seed).values())
+
+    @cached_property
+    def export_id(self) -> str:
+        """The same for the same plan, options and folder: it names what is made elsewhere."""
+        asked = [self.plan.plan_id, self.workplace, self.configurations, self.model_dump(exclude={"plan", "space"})]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def tag(self) -> str:
         """The beginning of the export's id, for names."""
         return f"op-{self.export_id[:8]}"
 
+    @property
+    def optplan(self) -> str:
+        """How optplan is called where jobs run, in words of shell."""
+        return shlex.join(split(self.template.optplan, "template.optplan"))
+
+    def require_one_group(self, why: str) -> None:
+        """Refuse a fleet of several groups, saying why and what else could be done."""
+        groups = self.outline.steps
+        if self.outline.kind == "fleet" and len(groups) > 1:
+            raise CannotExpressError(f"cannot express: the fleet has {len(groups)} groups of nodes, {why}")
+
+    @property
+    def cases(self) -> str:
+        """For a script of a stream: what each way sets."""
+        return "".join(f"  {way.name}) steps='{' '.join(way.step_names)}' ;;\n" for way in self.outline.ways)
+
+    def write_script(self, name: str, /, **blanks: object) -> str:
+        """Return a text of the folder ``scripts``; between ``@`` stands the name of a blank, or of an attribute."""
+        text = re.sub("@(LOCK|STREAM)@", lambda found: _read(f"{found[1].lower()}.sh"), _read(name))
+
+        def fill(found: re.Match[str]) -> str:
+            blank = found[1].lower()
+            return str(blanks[blank] if blank in blanks else getattr(self, blank))
+
+        return re.sub("@([A-Z_]+)@", fill, text)
+
+    def write_manifest(self, name: str, /, **blanks: object) -> dict[str, Any]:
+        """Return a manifest of the folder ``scripts`` with what stands after ``$`` filled in; ``$export`` is this.
+
+        Behind a point stands an attribute of what was before it. What is empty is left out.
+        """
+
+        def fill(part: Any) -> Any:  # noqa: ANN401 - plain data
+            if isinstance(part, Mapping):
+                filled = {key: (each, fill(each)) for key, each in part.items()}
+                return {
+                    key: found for key, (each, found) in filled.items() if each == found or found not in (None, {}, [])
+                }
+            if isinstance(part, list):
+                return [fill(each) for each in part]
+            if not isinstance(part, str) or not part.startswith("$"):
+                return part
+            first, *attributes = part[1:].split(".")
+            return reduce(getattr, attributes, {"export": self, **blanks}.get(first))
+
+        found: dict[str, Any] = fill(yaml.safe_load(_read(name)))
+        return found
+
+
+def _read(name: str) -> str:
+    return (files("optplan.execution.exports") / "scripts" / name).read_text(encoding="utf-8")
+
 
 def write_yaml(data: Mapping[str, Any]) -> str:
     """Write plain data; whatever a text holds, it is read back as that text."""
-    import yaml
-
     return yaml.safe_dump(data, sort_keys=False, width=10_000, allow_unicode=False)
 
 
@@ -101,35 +193,12 @@ def require_known(field: str, given: Iterable[str], known: Iterable[str]) -> Non
             )
 
 
-#: Placeholders of which a command needs one, where sizes differ from a single GPU.
-SIZES = ("nodes", "gpus_per_node", "gpus", "workers")
-#: Placeholders whose value is known when a job starts, by the variable that has it then.
-_LATE = {"checkpoint": "OPTPLAN_SAVE", "metrics": "OPTPLAN_METRICS", "trial": "OPTPLAN_TRIAL"}
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
-
-
-def write_command(step: Step, request: ExportRequest) -> str:
-    """Return a step's command as the words of a Bash array; it is refused where it would lose its size."""
-    command = request.options.commands.get(step.segment.unit, request.command)
-    words = split(command)
-    values = request.describe_size(step) | {"class": step.segment.unit if request.kind == "stream" else None}
-    late = _LATE | {name: f"OPTPLAN_VALUE_{number}" for number, name in enumerate(value_names(request), start=1)}
-    written = [_write_word(word, values, late) for word in words]
-    _require_size(command, request)
-    return " ".join([*_launch(step, request), *written])
-
-
-def write_promotion(request: ExportRequest, folder: str = ".") -> str:
-    """Return the beginning of a line of shell that decides who goes on; the folder is a word of shell."""
-    return f"{shlex.join(split(request.template.optplan))} promote {folder}"
-
-
-def split(command: str) -> list[str]:
-    """Take a command apart as a shell would."""
+def split(command: str, field: str = "command") -> list[str]:
+    """Take a command, which a field holds, apart as a shell would."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"command: got {command!r} ({error}); close the quotes") from None
+        raise UsageError(f"{field}: got {command!r} ({error}); close the quotes") from None
     if not words:
         raise UsageError('command: is empty; give a program, as in --command "python train.py --gpus {gpus}"')
     if any("\0" in word for word in words):
@@ -137,60 +206,6 @@ def split(command: str) -> list[str]:
     return words
 
 
-def value_names(request: ExportRequest) -> list[str]:
-    """Return the hyperparameters of the configurations, in the order of their numbers in files."""
-    return list(dict.fromkeys(name for each in request.configurations for name in each))
-
-
 def placeholders(command: str) -> set[str]:
     """Return the names that stand in braces."""
-    return {found.group(1) for found in _PLACEHOLDER.finditer(command) if found.group(1)}
-
-
-def _write_word(word: str, values: Mapping[str, int | float | str | None], late: Mapping[str, str]) -> str:
-    parts, text, place = [], "", 0
-    for found in _PLACEHOLDER.finditer(word):
-        text += word[place : found.start()]
-        place = found.end()
-        name = found.group(1)
-        if name is None:
-            text += found.group()[0]
-        elif name in late:
-            parts += [_quote(text), f'"${late[name]}"']
-            text = ""
-        elif name not in values:
-            message = f"command: {{{name}}} is no placeholder; {nearest_name_hint(name, [*values, *late])}"
-            raise UsageError(f"{message} (for braces as they stand write {{{{{name}}}}})")
-        elif values[name] is None:
-            raise CannotExpressError(f"command: cannot express {{{name}}}: the plan has none; leave it out")
-        else:
-            text += str(values[name])
-    return "".join([*parts, _quote(text + word[place:])]) or "''"
-
-
-def _quote(text: str) -> str:
-    return shlex.quote(text) if text else ""
-
-
-def _require_size(command: str, request: ExportRequest) -> None:
-    shown = placeholders(command)
-    if request.options.sizes_known or request.options.launcher == "torchrun" or shown.intersection(SIZES):
-        return
-    if any(step.segment.gpus > 1 for step in request.steps):
-        names = ", ".join(f"{{{name}}}" for name in SIZES)
-        message = f"command: nothing in {command!r} says how many GPUs it has, and the plan gives more than one"
-        raise UsageError(
-            f"{message}; use one of {names}, --launcher torchrun, or --sizes-by-environment where the program reads "
-            "OPTPLAN_GPUS and its like"
-        )
-
-
-def _launch(step: Step, request: ExportRequest) -> Iterable[str]:
-    if request.options.launcher != "torchrun":
-        return []
-    nodes = request.whole_shape(step).nodes
-    sizes = [f"--nproc-per-node={step.shape.workers_per_node}", f"--nnodes={nodes}:{nodes}"]
-    if nodes == 1:
-        return ["torchrun", "--standalone", sizes[0], "--no-python"]
-    meet = ["--rdzv-backend=c10d", '--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"', '--rdzv-id="$OPTPLAN_MEETING"']
-    return ["torchrun", *reversed(sizes), *meet, "--no-python"]
+    return {found.group(1) for found in PLACEHOLDER.finditer(command) if found.group(1)}

@@ -16,8 +16,7 @@ from pydantic import Field
 
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
-from optplan.execution.exports.folder import begin_stream, read_script
-from optplan.execution.exports.request import ExportRequest, Template, require_known, write_promotion
+from optplan.execution.exports.request import Export, Template, require_known
 from optplan.execution.exports.steps import Step
 from optplan.schema import ByName
 
@@ -28,6 +27,17 @@ _LONGEST_ARRAY = 1000
 _START_S = 60
 
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
+_GpuType = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
+
+#: Fields of the template that are options of sbatch, for all jobs and for those that hold nodes alone.
+_OF_ALL = ("partition", "account", "qos")
+_OF_TRAINING = (*_OF_ALL, "reservation", "constraint")
+
+#: Options of sbatch that the plan gives.
+_TAKEN = (
+    "nodes ntasks ntasks-per-node gres gpus gpus-per-node gpus-per-socket gpus-per-task ntasks-per-gpu wrap chdir "
+    "export time array dependency job-name"
+)
 
 
 class SlurmTemplate(Template):
@@ -38,42 +48,97 @@ class SlurmTemplate(Template):
     qos: _Word | None = None
     reservation: _Word | None = None
     constraint: str | None = None
-    gpus: ByName[str] = Field(default_factory=dict)
+    gpus: ByName[_GpuType] = Field(default_factory=dict)
     resources: ByName[ByName[str]] = Field(default_factory=dict)
     options: ByName[str] = Field(default_factory=dict)
 
 
-def write_files(request: ExportRequest) -> Mapping[str, str]:
-    """Return the batch scripts, and the script that submits them."""
-    template = request.template_as(SlurmTemplate)
-    types = [resource.gpu_type for resource in request.plan.resources.values()]
-    require_known("gpus", template.gpus, types)
-    require_known("resources", template.resources, request.plan.resources)
-    if request.kind == "fleet":
-        job = _write_job(request.steps, request)
-        return {"jobs/train.sbatch": job, "submit.sh": _submit(["submit train"])}
-    if request.kind == "stream":
-        return _write_stream(request)
-    return _write_search(request)
+class SlurmExport(Export):
+    """An export to Slurm."""
+
+    SUMMARY = "one job a segment, chained; arrays for trials; het jobs for mixed fleets"
+    NEEDS = "sbatch, srun, and a folder that all nodes see"
+
+    template: SlurmTemplate
+
+    def write_files(self) -> Mapping[str, str]:
+        """Return the batch scripts, and the script that submits them."""
+        require_known("gpus", self.template.gpus, [each.gpu_type for each in self.plan.resources.values()])
+        require_known("resources", self.template.resources, self.plan.resources)
+        if self.outline.kind == "fleet":
+            return {"jobs/train.sbatch": self._write_job("train", self.outline.steps), **self._submit(["submit train"])}
+        if self.outline.kind == "stream":
+            return self._write_stream()
+        return self._write_search()
+
+    def _write_search(self) -> dict[str, str]:
+        found, lines = {}, []
+        for step in self.outline.steps:
+            depends = ""
+            if step.after:
+                decider = f"decide-{step.name}"
+                found[f"jobs/{decider}.sbatch"] = self._write_decision(decider, step.name)
+                lines.append(f"submit {decider} --dependency={_after_any(step.after)}")
+                depends = f" --dependency=afterok:${{job[{decider}]}} --kill-on-invalid-dep=yes"
+            found[f"jobs/{step.name}.sbatch"] = self._write_job(step.name, [step])
+            lines += [f"submit {step.name}{depends} {array}" for array in _arrays(step.segment)]
+        found["jobs/winner.sbatch"] = self._write_decision("winner", "--winner")
+        lines.append(f"submit winner --dependency={_after_any([step.name for step in self.outline.last()])}")
+        return found | self._submit(lines)
+
+    def _write_stream(self) -> dict[str, str]:
+        found = {"submit.sh": self.write_script("slurm-stream.sh")}
+        for way in self.outline.ways:
+            for step, after in zip(way.steps, [*way.step_names[1:], ""], strict=True):
+                following = f'sbatch --parsable --export=ALL --job-name="$SLURM_JOB_NAME" jobs/{after}.sbatch\n'
+                found[f"jobs/{step.name}.sbatch"] = self._write_job(step.name, [step]) + (following if after else "")
+        return found
+
+    def _write_job(self, name: str, steps: Sequence[Step]) -> str:
+        is_search = self.outline.kind == "search"
+        log = "logs/%x-%A_%a.log" if is_search else "logs/%x-%j.log"
+        options = [f"--job-name={self.tag}-{name}", f"--output={log}", "--open-mode=append", "--requeue"]
+        groups = [_comments(self._options(step)) for step in steps]
+        runs = [_run(step, "${member}" if is_search else "1") for step in steps]
+        groups_run = [f"--het-group={number} {run}" for number, run in enumerate(runs)]
+        return self.write_script(
+            "slurm-job.sh",
+            plan_id=self.plan.plan_id,
+            options=_comments(options) + "#SBATCH hetjob\n".join(groups),
+            member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if is_search else "",
+            run=" : ".join(groups_run if len(steps) > 1 else runs),
+        )
+
+    def _options(self, step: Step) -> list[str]:
+        template, resource = self.template, self.plan.resources[step.segment.resource]
+        kind = template.gpus.get(resource.gpu_type, "")
+        typed = f"{kind}:" if kind else ""
+        if _is_by_gpu(step):
+            found = [f"--ntasks={step.nodes}", f"--gpus-per-task={typed}1"]
+        else:
+            found = [f"--nodes={step.nodes}", "--ntasks-per-node=1", f"--gres=gpu:{typed}{step.gpus_per_node}"]
+        # In minutes; the launcher's own limit comes before it, and says so.
+        found.append(f"--time={math.ceil((step.limit_s + self.grace_s + _START_S) / 60)}")
+        extra = {**template.options, **template.resources.get(step.segment.resource, {})}
+        return found + self._list_given(_OF_TRAINING, extra)
+
+    def _list_given(self, names: Iterable[str], extra: dict[str, str]) -> list[str]:
+        """List the options of sbatch that the template gives, in fields of these names and beside them."""
+        given = self.template.model_dump(include=set(names), exclude_none=True) | extra
+        return [_write_option(name, value) for name, value in given.items()]
+
+    def _write_decision(self, name: str, what: str) -> str:
+        options = _comments(self._list_given(_OF_ALL, {}))
+        setup = "".join(f"{line}\n" for line in self.template.setup.splitlines())
+        return self.write_script("slurm-decide.sh", name=name, options=options, setup=setup, what=what)
+
+    def _submit(self, lines: Iterable[str]) -> dict[str, str]:
+        return {"submit.sh": self.write_script("slurm.sh") + "".join(f"{line}\n" for line in lines)}
 
 
-def _write_search(request: ExportRequest) -> dict[str, str]:
-    found, lines = {}, []
-    for step in request.steps:
-        depends = ""
-        if step.after:
-            decider = f"decide-{step.name}"
-            found[f"jobs/{decider}.sbatch"] = _write_decision(request, decider, step.name)
-            lines.append(
-                f"submit {decider} --dependency=afterany{''.join(f':${{job[{name}]}}' for name in step.after)}"
-            )
-            depends = f" --dependency=afterok:${{job[{decider}]}} --kill-on-invalid-dep=yes"
-        found[f"jobs/{step.name}.sbatch"] = _write_job([step], request, member="${member}")
-        lines += [f"submit {step.name}{depends} {array}" for array in _arrays(step.segment)]
-    found["jobs/winner.sbatch"] = _write_decision(request, "winner", "--winner")
-    awaited = "".join(f":${{job[{step.name}]}}" for step in request.last())
-    lines.append(f"submit winner --dependency=afterany{awaited}")
-    return {**found, "submit.sh": _submit(lines)}
+def _after_any(names: Iterable[str]) -> str:
+    """Write that a job waits for others, whatever becomes of them."""
+    return f"afterany{''.join(f':${{job[{name}]}}' for name in names)}"
 
 
 def _arrays(segment: Segment) -> Iterable[str]:
@@ -85,113 +150,31 @@ def _arrays(segment: Segment) -> Iterable[str]:
         yield f"--array=1-{many}%{min(at_once, many)} --export=ALL,OPTPLAN_OFFSET={offset}"
 
 
-def _write_stream(request: ExportRequest) -> dict[str, str]:
-    found = {}
-    for way in request.ways:
-        for place, step in enumerate(way.steps):
-            after = way.steps[place + 1].name if place + 1 < len(way.steps) else ""
-            found[f"jobs/{step.name}.sbatch"] = _write_job([step], request, after=after)
-    what = (
-        "# Submits a job of a class: submit.sh NAME WAY. Its later segments are submitted by those before them.\n"
-        "# `optplan submit` chooses the way.\n"
-    )
-    submit = begin_stream(what, {way.name: f"step={way.steps[0].name}" for way in request.ways})
-    return {**found, "submit.sh": submit + read_script("slurm-stream.sh")}
+def _comments(options: Iterable[str]) -> str:
+    return "".join(f"#SBATCH {option}\n" for option in options)
 
 
-def _write_job(steps: Sequence[Step], request: ExportRequest, *, member: str = "1", after: str = "") -> str:
-    name = f"{request.tag}-{'train' if request.kind == 'fleet' else steps[0].name}"
-    log = "logs/%x-%A_%a.log" if request.kind == "search" else "logs/%x-%j.log"
-    options = [f"--job-name={name}", f"--output={log}", "--open-mode=append", "--requeue"]
-    groups = [[f"#SBATCH {option}" for option in _options(step, request)] for step in steps]
-    lines = [f"#SBATCH {option}" for option in options] + groups[0]
-    for group in groups[1:]:
-        lines += ["#SBATCH hetjob", *group]
-    job = read_script(
-        "slurm-job.sh",
-        plan_id=request.plan.plan_id,
-        options="\n".join(lines),
-        member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if request.kind == "search" else "",
-        run=" : ".join(_run(number, step, member, len(steps)) for number, step in enumerate(steps)),
-        retries=request.options.retries,
-    )
-    return job + (f'sbatch --parsable --export=ALL --job-name="$SLURM_JOB_NAME" jobs/{after}.sbatch\n' if after else "")
-
-
-def _run(number: int, step: Step, member: str, groups: int) -> str:
-    group = f"--het-group={number} " if groups > 1 else ""
-    shape = step.shape
-    spread = f"--ntasks={shape.nodes}" + ("" if _is_by_gpu(step) else " --ntasks-per-node=1")
-    return f"{group}{spread} --kill-on-bad-exit=1 bash launch.sh {step.name} {member}"
+def _run(step: Step, member: str) -> str:
+    """Return what srun starts: a task on each node of a member, or where its GPUs may be on any, one for each."""
+    spread = "" if _is_by_gpu(step) else " --ntasks-per-node=1"
+    return f"--ntasks={step.nodes}{spread} --kill-on-bad-exit=1 bash launch.sh {step.name} {member}"
 
 
 def _is_by_gpu(step: Step) -> bool:
     """Whether a member's GPUs may be on any nodes, one task each."""
-    return step.shape.gpus_per_node == 1 and step.shape.nodes > 1
-
-
-def _options(step: Step, request: ExportRequest) -> list[str]:
-    template = request.template_as(SlurmTemplate)
-    resource = request.plan.resources[step.segment.resource]
-    kind = template.gpus.get(resource.gpu_type, "")
-    typed = f"{_require_word(f'template.gpus.{resource.gpu_type}', kind)}:" if kind else ""
-    shape = step.shape
-    if _is_by_gpu(step):
-        found = [f"--ntasks={shape.nodes}", f"--gpus-per-task={typed}1"]
-    else:
-        found = [f"--nodes={shape.nodes}", "--ntasks-per-node=1", f"--gres=gpu:{typed}{shape.gpus_per_node}"]
-    # The launcher's own limit comes before it, and says so.
-    found.append(f"--time={_write_time(step.limit_s + request.options.grace_s + _START_S)}")
-    named = ("partition", "account", "qos", "reservation", "constraint")
-    own = {name: getattr(template, name) for name in named if getattr(template, name) is not None}
-    extra = {**own, **template.options, **template.resources.get(step.segment.resource, {})}
-    return [*found, *(_write_option(name, value) for name, value in extra.items())]
-
-
-_TAKEN = (
-    "nodes ntasks ntasks-per-node gres gpus gpus-per-node gpus-per-socket gpus-per-task ntasks-per-gpu wrap chdir "
-    "export time array dependency job-name"
-)
+    return step.gpus_per_node == 1 and step.nodes > 1
 
 
 def _write_option(name: str, value: str) -> str:
+    path = f"template.options.{name}"
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise DataError(
             "template.options", f"got {name!r}", "give the long name of an option of sbatch, without dashes"
         )
     if name in _TAKEN.split():
-        raise DataError(f"template.options.{name}", "the plan says it", "leave it out")
+        raise DataError(path, "the plan says it", "leave it out")
     if not value.isprintable():
-        raise DataError(f"template.options.{name}", f"got {value!r}", "an option stands on one line")
+        raise DataError(path, f"got {value!r}", "an option stands on one line")
     # Unlike a shell, sbatch takes a backslash for an escape within single quotes, too.
     quoted = shlex.quote(value).replace("\\", "\\\\")
     return f"--{name}={quoted}" if value else f"--{name}"
-
-
-def _require_word(path: str, text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", text):
-        raise DataError(path, f"got {text!r}", "give the name of a GPU type in gres.conf")
-    return text
-
-
-def _write_time(seconds: int) -> str:
-    """Write a time limit; Slurm rounds to minutes."""
-    minutes = max(1, math.ceil(seconds / 60))
-    return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:00"
-
-
-def _write_decision(request: ExportRequest, name: str, what: str) -> str:
-    template = request.template_as(SlurmTemplate)
-    own = {name: getattr(template, name) for name in ("partition", "account", "qos") if getattr(template, name)}
-    return read_script(
-        "slurm-decide.sh",
-        tag=request.tag,
-        name=name,
-        options="".join(f"#SBATCH {_write_option(name, value)}\n" for name, value in own.items()),
-        setup="".join(f"{line}\n" for line in template.setup.splitlines()),
-        promote=f"{write_promotion(request)} {what}",
-    )
-
-
-def _submit(lines: Iterable[str]) -> str:
-    return read_script("slurm.sh", lock=read_script("lock.sh")) + "".join(f"{line}\n" for line in lines)

@@ -1,12 +1,13 @@
-"""A plan as exporters see it: steps with safe names, what each member holds on the target's nodes, and what follows."""
+"""A plan as exports see it: steps with safe names, what each member holds on the target's nodes, and what follows."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
@@ -28,41 +29,38 @@ class CannotExpressError(UsageError):
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What one member of a segment holds on the target's nodes; ``workers`` are processes in all."""
-
-    nodes: int
-    gpus_per_node: int
-    workers: int
-
-    @property
-    def gpus(self) -> int:
-        """GPUs in all."""
-        return self.nodes * self.gpus_per_node
-
-    @property
-    def workers_per_node(self) -> int:
-        """Processes on each node."""
-        return self.workers // self.nodes
-
-
-@dataclass(frozen=True)
 class Step:
     """A segment as the files of an export name it.
 
     ``name`` is of lower-case letters, digits and hyphens, distinct within the plan; ``after`` has names of steps. A
-    member has ``done`` so many iterations (streams: epochs) before, and ends after ``target``; where the clock ends it
-    both are None, and it lasts ``fixed_s``. After ``limit_s`` it is ended, margin included.
+    member holds so many ``nodes`` of the target's. It has ``done`` so many iterations (streams: epochs) before, and
+    ends after ``target``; both are None where the clock ends it. After ``limit_s`` it is ended, margin included.
     """
 
     name: str
     segment: Segment
-    shape: Shape
+    nodes: int
     after: tuple[str, ...]
     done: int | None
-    target: int | None
-    fixed_s: float | None
     limit_s: int
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of one member on each of its nodes."""
+        return self.segment.gpus // self.nodes
+
+    @property
+    def workers_per_node(self) -> int:
+        """Processes of one member on each of its nodes."""
+        return self.segment.workers // self.nodes
+
+    @property
+    def target(self) -> int | None:
+        """Iterations or epochs after which it ends, counted from the member's beginning."""
+        end = self.segment.exit
+        if isinstance(end, IterationsDone):
+            return end.iterations
+        return end.epochs if isinstance(end, EpochsDone) else None
 
     @property
     def is_promoted(self) -> bool:
@@ -71,8 +69,23 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Way:
+    """What a fraction of a class's jobs does: steps that follow one another from the arrival to the last epoch."""
+
+    name: str
+    unit: str
+    share: float
+    steps: tuple[Step, ...]
+
+    @property
+    def step_names(self) -> list[str]:
+        """Names of its steps."""
+        return [step.name for step in self.steps]
+
+
+@dataclass(frozen=True)
 class Outline:
-    """All that exporters need of a plan: a step for each segment, in its order; of a stream also its jobs' ways."""
+    """All that exports need of a plan: a step for each segment, in its order; of a stream also its jobs' ways."""
 
     plan: Plan
     kind: Kind
@@ -90,45 +103,6 @@ class Outline:
         ids = {segment.id for segment in last_of_each_unit(self.plan.segments)}
         return tuple(step for step in self.steps if step.segment.id in ids)
 
-    def whole_shape(self, step: Step) -> Shape:
-        """Return what all of a job holds: a fleet's groups together, else what one member of the step holds."""
-        if self.kind != "fleet":
-            return step.shape
-        shapes = [each.shape for each in self.steps]
-        return Shape(sum(s.nodes for s in shapes), step.shape.gpus_per_node, sum(s.workers for s in shapes))
-
-    def describe_size(self, step: Step) -> dict[str, int | float | str | None]:
-        """Return what a step's command is told of it, by placeholder; as variables they begin with OPTPLAN_."""
-        whole, is_stream = self.whole_shape(step), self.kind == "stream"
-        together = self.steps if self.kind == "fleet" else (step,)
-        return {
-            "segment": step.segment.id,
-            "nodes": whole.nodes,
-            "gpus_per_node": step.shape.gpus_per_node,
-            "gpus": sum(each.segment.gpus for each in together),
-            "workers": whole.workers,
-            "batch": step.segment.batch_per_worker,
-            "iterations": None if is_stream else step.target,
-            "epochs": step.target if is_stream else None,
-            "seconds": None if step.fixed_s is None else round(step.fixed_s, 3),
-        }
-
-    def require_one_group(self, why: str) -> None:
-        """Refuse a fleet of several groups, saying why and what else could be done."""
-        if self.kind == "fleet" and len(self.steps) > 1:
-            many = f"the fleet has {len(self.steps)} groups of nodes"
-            raise CannotExpressError(f"cannot express: {many}, {why}")
-
-
-@dataclass(frozen=True)
-class Way:
-    """What a fraction of a class's jobs does: steps that follow one another from the arrival to the last epoch."""
-
-    name: str
-    unit: str
-    share: float
-    steps: tuple[Step, ...]
-
 
 def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per_node: int | None = None) -> Outline:
     """Take a plan apart.
@@ -138,26 +112,22 @@ def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per
     """
     kind = kind_of(plan)
     names = _name_all([segment.id for segment in plan.segments])
-    by_id = {segment.id: segment for segment in plan.segments}
-    # By segment, one that its members come from; all of them have done as much.
-    previous = {segment.id: next(iter(waits_for(segment.enter)), "") for segment in plan.segments}
-    steps = []
+    steps: dict[str, Step] = {}
     for segment in plan.segments:
-        before = by_id.get(previous[segment.id]) if kind == "search" else None
-        steps.append(
-            Step(
-                name=names[segment.id],
-                segment=segment,
-                shape=_shape(plan, segment, gpus_per_node),
-                after=tuple(names[each] for each in dict.fromkeys(waits_for(segment.enter))),
-                done=span(segment)[0] if kind == "stream" else _count(before) if before else 0,
-                target=_count(segment),
-                fixed_s=segment.expected.seconds if isinstance(segment.exit, Elapsed) else None,
-                limit_s=_limit(segment, kind, margin, quantile),
-            )
+        waited = tuple(dict.fromkeys(waits_for(segment.enter)))
+        done: int | None = span(segment)[0] if kind == "stream" else 0
+        if waited and kind == "search":
+            done = steps[waited[0]].target  # all that its members come from have done as much
+        steps[segment.id] = Step(
+            name=names[segment.id],
+            segment=segment,
+            nodes=_count_nodes(plan, segment, gpus_per_node),
+            after=tuple(names[each] for each in waited),
+            done=done,
+            limit_s=_limit(segment, kind, margin, quantile),
         )
-    ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind == "stream" else ()
-    return Outline(plan, kind, tuple(steps), ways)
+    ways = tuple(_list_ways(plan, steps)) if kind == "stream" else ()
+    return Outline(plan, kind, tuple(steps.values()), ways)
 
 
 def kind_of(plan: Plan) -> Kind:
@@ -170,13 +140,6 @@ def hard_deadline(plan: Plan) -> float | None:
     """Return the seconds from the first begin after which nothing more is started; None for no such limit."""
     deadline = plan.limits.get("deadline")
     return deadline.amount if deadline and deadline.binding is Binding.HARD and deadline.unit == "s" else None
-
-
-def _count(segment: Segment) -> int | None:
-    """Return after how many iterations or epochs a segment ends."""
-    if isinstance(segment.exit, IterationsDone):
-        return segment.exit.iterations
-    return segment.exit.epochs if isinstance(segment.exit, EpochsDone) else None
 
 
 def _limit(segment: Segment, kind: Kind, margin: float, quantile: float) -> int:
@@ -203,17 +166,18 @@ def _times_mean(spread: float, quantile: float) -> float:
     return max(1.0, math.exp(z * sigma - sigma**2 / 2))
 
 
-def _shape(plan: Plan, segment: Segment, gpus_per_node: int | None) -> Shape:
+def _count_nodes(plan: Plan, segment: Segment, gpus_per_node: int | None) -> int:
+    """Return how many of the target's nodes a member holds, all of them alike."""
     gpus = segment.gpus
     if plan.units[0].kind is UnitKind.FLEET_GROUP and gpus_per_node is None:
-        return Shape(segment.nodes, gpus // segment.nodes, segment.workers)
+        return segment.nodes
     size = gpus_per_node or plan.resources[segment.resource].gpus_per_node
     if gpus <= size:
-        return Shape(1, gpus, segment.workers)
+        return 1
     if gpus % size or segment.workers % (gpus // size):
         problem = f"cannot express: segment {segment.id!r} gives {gpus} GPUs to a member, and nodes have {size}"
         raise CannotExpressError(f"{problem}; give --gpus-per-node 1 for nodes that are shared GPU by GPU")
-    return Shape(gpus // size, size, segment.workers)
+    return gpus // size
 
 
 def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
@@ -222,24 +186,23 @@ def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
         own = [segment for segment in plan.segments if segment.unit == unit.id]
         for number, way in enumerate(follow(own), start=1):
             taken = tuple(steps[segment.id] for segment in way)
-            chained = tuple(
-                replace(step, after=(taken[place - 1].name,)) if place else step for place, step in enumerate(taken)
-            )
-            yield Way(f"{names[unit.id]}-{number}", unit.id, way[0].share, chained)
+            yield Way(f"{names[unit.id]}-{number}", unit.id, way[0].share, taken)
 
 
 def _name_all(ids: Sequence[str]) -> dict[str, str]:
-    safe = [_safe(each) for each in ids]
-    return {each: name if safe.count(name) == 1 else _shorten(name, each) for each, name in zip(ids, safe, strict=True)}
+    """Return by id a name of lower-case letters, digits and hyphens that begins with a letter.
+
+    Where it would be too long, or that of others, six digits say which id it stands for.
+    """
+    names = {each: _spell(each) for each in ids}
+    many = Counter(names.values())
+    for each, name in names.items():
+        if len(name) > LONGEST_NAME or many[name] > 1:
+            digits = hashlib.sha256(each.encode()).hexdigest()[:6]
+            names[each] = f"{name[: LONGEST_NAME - 7].strip('-')}-{digits}"
+    return names
 
 
-def _safe(name: str) -> str:
-    """Return a name of lower-case letters, digits and hyphens that begins with a letter."""
-    safe = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    plain = safe if safe[:1].isalpha() else f"s{safe}"
-    return plain if safe and len(plain) <= LONGEST_NAME else _shorten(plain, name)
-
-
-def _shorten(safe: str, name: str) -> str:
-    """Return a safe name that says by six digits which name it stands for."""
-    return f"{safe[: LONGEST_NAME - 7].strip('-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+def _spell(text: str) -> str:
+    safe = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return safe if safe[:1].isalpha() else f"s{safe}"

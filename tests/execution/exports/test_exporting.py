@@ -25,9 +25,7 @@ from optplan.contracts import Plan, registry
 from optplan.errors import OptplanError, OutputError, RegistrationWarning, UsageError
 from optplan.execution.exports.exporting import (
     EXPORTER_GROUP,
-    ExporterEntry,
     export,
-    exporter_named,
     exporters,
     write_folder,
 )
@@ -39,7 +37,7 @@ from optplan.execution.exports.promotion import (
     read_export,
     submit,
 )
-from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.request import Export
 from optplan.execution.exports.steps import LONGEST_NAME, outline
 
 PlanOf = Callable[..., Plan]
@@ -511,27 +509,30 @@ def test_the_longest_names_are_names_of_kubernetes(plan_of: PlanOf) -> None:
     assert "{0,13}[a-z0-9]" in files["submit.sh"]
 
 
-def test_exporters_are_found_by_name() -> None:
+def test_exporters_are_found_by_name(plan_of: PlanOf) -> None:
     """An unknown one is answered with what there is."""
-    assert exporter_named("slurm").needs.startswith("sbatch")
+    assert exporters()["slurm"].NEEDS.startswith("sbatch")
     with pytest.raises(UsageError, match="to: got 'nomad'; known: slurm, script"):
-        exporter_named("nomad")
+        export(plan_of("rubberband-two-stages"), "nomad", command="t {gpus} {trial}")
 
 
-def _write_for_nomad(request: ExportRequest) -> dict[str, str]:
-    return {"job.hcl": f"# {request.plan.plan_id} {request.command}\n"}
+class _NomadExport(Export):
+    SUMMARY = "a job"
+    NEEDS = "nomad"
+
+    def write_files(self) -> dict[str, str]:
+        """Return one file."""
+        return {"job.hcl": f"# {self.plan.plan_id} {self.command}\n"}
 
 
 @pytest.fixture
 def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let another package register three exporters: one, one under a name that is taken, and one that is none."""
     module = ModuleType("another_package")
-    module.NOMAD = ExporterEntry(  # type: ignore[attr-defined]
-        name="nomad", summary="a job", needs="nomad", write="another_package:write"
-    )
-    module.write = _write_for_nomad  # type: ignore[attr-defined]
+    module.Nomad = _NomadExport  # type: ignore[attr-defined]
+    module.write = _NomadExport.write_files  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "another_package", module)
-    targets = {"nomad": "another_package:NOMAD", "slurm": "another_package:NOMAD", "pbs": "another_package:write"}
+    targets = {"nomad": "another_package:Nomad", "slurm": "another_package:Nomad", "pbs": "another_package:write"}
     points = [EntryPoint(name, value, EXPORTER_GROUP) for name, value in targets.items()]
     monkeypatch.setattr(registry, "entry_points", lambda: EntryPoints(points))
     exporters.cache_clear()
@@ -546,7 +547,7 @@ def test_other_packages_register_exporters(plan_of: PlanOf, tmp_path: Path) -> N
         found = list(exporters())
     assert found[-1] == "nomad"
     told = [str(each.message) for each in said]
-    assert ["'pbs'" in told[0], "not a ExporterEntry" in told[0], "'slurm'" in told[1]] == [True] * 3
+    assert ["'pbs'" in told[0], "not a type" in told[0], "'slurm'" in told[1]] == [True] * 3
     plan = plan_of("rubberband-two-stages")
     folder = write(plan, tmp_path / "jobs", "nomad")
     assert (folder / "job.hcl").read_text() == f"# {plan.plan_id} train --gpus {{gpus}} {{trial}}\n"

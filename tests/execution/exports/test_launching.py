@@ -291,7 +291,7 @@ def test_a_trial_on_two_nodes_of_skypilot(plan_of: PlanOf, tmp_path: Path, train
     options: dict[str, Any] = {"gpus_per_node": None, "template": template, "space": {"rate": {"uniform": [0, 1]}}}
     folder = write(plan, tmp_path / "jobs", "skypilot", command=train_command, **options)
     (last,) = outline(plan).last()
-    assert (last.shape.nodes, last.shape.gpus_per_node) == (2, 4)
+    assert (last.nodes, last.gpus_per_node) == (2, 4)
     (folder / f"members/{last.name}.txt").write_text("0007\n")
     assert run_stage(folder, 2, last.name, "2", "4", "4", "--winner") == [0, 0]
     assert "0007 " in (folder / "trials/0007/history").read_text()

@@ -1,5 +1,5 @@
 decide() {
   local code=0
-  @PROMOTE@ "$1" || code=$?
-  ((code == 0)) || { @PROMOTE@ --winner || true; exit "$code"; }
+  @OPTPLAN@ promote . "$1" || code=$?
+  ((code == 0)) || { @OPTPLAN@ promote . --winner || true; exit "$code"; }
 }

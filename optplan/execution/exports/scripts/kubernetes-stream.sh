@@ -4,14 +4,14 @@ name=$1 way=$2
   echo "submit.sh: $name is no name for a job of Kubernetes: lower-case letters, digits and hyphens, up to 15" >&2
   exit 2
 }
+name_of() { echo "@TAG@-$1-$name"; }
 write() { sed "s/@JOB@/$name/g" "manifests/$1.yaml"; }
 case $way in
-@CASES@
-  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;
+@CASES@  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;
 esac
 for step in $steps; do
   [[ ! -e trials/$name/ended-$step ]] || continue
-  begin "$step" @KIND@ "@TAG@-$step-$name"
-  await @KIND@ "@TAG@-$step-$name"
+  begin "$step"
+  await "$step"
   require "trials/$name/ended-$step"
 done

@@ -1,4 +1,6 @@
-for step in $steps; do
+#!/usr/bin/env bash
+# Runs a job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.
+@STREAM@for step in $steps; do
   for ((try = 0; ; try++)); do
     code=0
     OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 || code=$?

@@ -53,11 +53,11 @@ for trial in "${trials[@]}"; do
     sleep 5 # other nodes' trials; what they write is seen here after seconds
   done
 done
-[[ $next != --winner ]] || exec @PROMOTE@ --winner
+[[ $next != --winner ]] || exec @OPTPLAN@ promote "$here" --winner
 code=0
-@PROMOTE@ "$next" || code=$?
+@OPTPLAN@ promote "$here" "$next" || code=$?
 if ((code == 0)) && [[ ! -s $here/members/$next.txt ]]; then
   code=1
 fi
-((code == 0)) || @PROMOTE@ --winner || true
+((code == 0)) || @OPTPLAN@ promote "$here" --winner || true
 exit "$code"

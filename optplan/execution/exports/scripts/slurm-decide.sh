@@ -6,4 +6,4 @@
 @OPTIONS@
 set -euo pipefail
 cd -- "$SLURM_SUBMIT_DIR"
-@SETUP@@PROMOTE@
+@SETUP@@OPTPLAN@ promote . @WHAT@

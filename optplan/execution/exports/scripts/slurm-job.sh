@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # @PLAN_ID@
 @OPTIONS@
-
 set -uo pipefail
 cd -- "$SLURM_SUBMIT_DIR"
 code=0

@@ -1,5 +1,4 @@
-#!/usr/bin/env bash
-@WHAT@set -euo pipefail
+set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 name=$1 way=$2
 [[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }
