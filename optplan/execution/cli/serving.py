@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,10 +12,6 @@ from optplan.cli.console import note
 from optplan.cli.options import BUDGET, DIR, TIME, Kind, argument, option, parse_share
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, Amount
-
-if TYPE_CHECKING:
-    from optplan.execution.serving.publisher import Publisher
-    from optplan.execution.serving.service import Door
 
 _DEFAULT_PORT = 8420
 _LARGEST_PORT = 65535
@@ -59,9 +53,6 @@ def serve(
         default=f"127.0.0.1:{_DEFAULT_PORT}",
         help="Where to listen; port 0 takes a free one.",
     ),
-    names: tuple[str, ...] = option(
-        "--name", metavar="HOST", multiple=True, help="Another name that requests may call the host by."
-    ),
     inbox: Path | None = option(type=DIR, help="Folder whose files are taken: events, sacct's lists."),
     slurm: bool = option(is_flag=True, help="Ask sacct every minute.", show_default=False),
     timezone: str = option(metavar="ZONE", default="UTC", help="Of the times in Slurm's files."),
@@ -88,13 +79,12 @@ def serve(
     Everything needs the token that lies in STATE/token; the address lies in STATE/address, the table in
     STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve STATE`.
     """
-    import asyncio
     import logging
 
     from optplan.execution.serving.access import read_token
-    from optplan.execution.serving.publisher import Publisher
-    from optplan.execution.serving.service import Door
-    from optplan.execution.serving.sources import SlurmJobs, make_sources
+    from optplan.execution.serving.publisher import Publisher, publish_file
+    from optplan.execution.serving.service import run
+    from optplan.execution.serving.sources import ASK_S, BEAT_S, LOOK_S, FolderWatch, SlurmJobs, SlurmQuestions, repeat
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
     from optplan.instances.job_logs.times import Clock, find_zone
@@ -110,35 +100,18 @@ def serve(
     terms |= {"least_gain": least_gain, "new_speedup": new_speedup, "gpus_per_node": gpus_per_node}
     jobs = SlurmJobs(Clock(find_zone(timezone)), class_pattern)
     publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
-    publisher.start()
-    try:
-        door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(publisher, jobs, watch=inbox, sacct=slurm)
-        return asyncio.run(_serve(publisher, door, sources))
-    finally:
-        publisher.stop()
-
-
-async def _serve(publisher: Publisher, door: Door, sources: Sequence[Callable[[], Awaitable[None]]]) -> int:
-    import asyncio
-
-    from optplan.execution.serving.publisher import publish_file
-    from optplan.execution.serving.service import serve as serve_http
-
-    stop, caught = asyncio.Event(), []
-
-    def end(number: signal.Signals) -> None:
-        caught.append(number)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end, number)
 
     def tell(address: str) -> None:
-        publish_file(publisher.folder / "address", address + "\n")
-        what, token = publisher.view.instance.name or "widths", publisher.folder / "token"
-        note(f"serving {what} at {address}; the token lies in {token}")
+        publish_file(folder / "address", address + "\n")
+        note(f"serving {publisher.view.instance.name or 'widths'} at {address}; the token lies in {folder / 'token'}")
 
-    await serve_http(publisher, door, stop=stop, on_ready=tell, sources=sources)
-    return 128 + caught[0]
+    try:
+        publisher.start()
+        token, sources = read_token(folder), [repeat(publisher.calculate, BEAT_S)]
+        if inbox is not None:
+            sources.append(repeat(FolderWatch(inbox, publisher, jobs).look, LOOK_S))
+        if slurm:
+            sources.append(repeat(SlurmQuestions(publisher, jobs).look, ASK_S))
+        return run(publisher, token, *listen, on_ready=tell, sources=sources)
+    finally:
+        publisher.stop()

@@ -15,8 +15,8 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -74,18 +74,6 @@ class SlurmJobs:
         rows = read_sacct(path, clock=self.clock, class_column=None, left_out=left_out)
         return list(self._turn(rows, instance, left_out)), left_out
 
-    def ask(self, instance: BoaInstance, *, days: float) -> tuple[list[OnlineEvent], LeftOut]:
-        """Ask ``sacct`` for the jobs of the last days; times are asked for in UTC, whatever the cluster's zone."""
-        since = datetime.now(UTC) - timedelta(days=days)
-        command = ["sacct", "--allusers", "--parsable2", "--duplicates", "--format", _FORMAT]
-        command += ["--starttime", since.strftime("%Y-%m-%dT%H:%M:%S")]
-        utc = {"TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
-        found = call(*command, patience_s=_PATIENCE_S, instead=_INSTEAD, variables=utc)
-        with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
-            file.write(found)
-            file.flush()
-            return SlurmJobs(Clock(), self.pattern).read_list(Path(file.name), instance)
-
     def _turn(self, rows: Iterable[Row], instance: BoaInstance, left_out: LeftOut) -> Iterator[OnlineEvent]:
         for row in rows:
             if row.gpus < 1:
@@ -125,8 +113,8 @@ _LOG = logging.getLogger(__name__)
 
 #: Where files go that were taken, and those in which something is wrong.
 TAKEN, REFUSED = "taken", "refused"
-#: Seconds between two looks at the folder, and between two questions to sacct.
-_LOOK_S, _ASK_S = 1.0, 60.0
+#: Seconds between two calculations that there may be, two looks at the folder, and two questions to sacct.
+BEAT_S, LOOK_S, ASK_S = 1.0, 1.0, 60.0
 #: Days of jobs that sacct is asked for at first, and later on.
 _FIRST_DAYS, _LATER_DAYS = 2.0, 1.0 / 24.0
 #: Bytes of a file at most.
@@ -194,15 +182,23 @@ class FolderWatch:
 
 
 class SlurmQuestions:
-    """Asks sacct: at first for two days, then for the last hour."""
+    """Asks ``sacct``: at first for two days, then for the last hour; times in UTC, whatever the cluster's zone."""
 
     def __init__(self, publisher: Publisher, slurm: SlurmJobs) -> None:
-        self._publisher, self._slurm = publisher, slurm
+        self._publisher, self._slurm = publisher, replace(slurm, clock=Clock())
         self._days = _FIRST_DAYS
 
     def look(self) -> int:
         """Ask once and tell; return how many events that were."""
-        events, left_out = self._slurm.ask(self._publisher.view.instance, days=self._days)
+        since = datetime.now(UTC) - timedelta(days=self._days)
+        command = ["sacct", "--allusers", "--parsable2", "--duplicates", "--format", _FORMAT]
+        command += ["--starttime", since.strftime("%Y-%m-%dT%H:%M:%S")]
+        utc = {"TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+        found = call(*command, patience_s=_PATIENCE_S, instead=_INSTEAD, variables=utc)
+        with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
+            file.write(found)
+            file.flush()
+            events, left_out = self._slurm.read_list(Path(file.name), self._publisher.view.instance)
         _tell_left_out("sacct", left_out)
         for complaint in tell_all(self._publisher, events):
             _LOG.warning("sacct: %s", complaint)
@@ -219,34 +215,18 @@ def tell_all(publisher: Publisher, events: Sequence[OnlineEvent]) -> list[str]:
     return complaints
 
 
-def repeat(look: Callable[[], int], every_s: float) -> Callable[[], Awaitable[None]]:
-    """Return what looks over and over in a thread of its own; what goes wrong is logged once, and tried again."""
-
-    async def run() -> None:
-        wrong = ""
-        while True:
-            try:
-                await asyncio.to_thread(look)
-                wrong = ""
-            except (OptplanError, OSError) as error:
-                if str(error) != wrong:
-                    _LOG.error("%s", error)
-                wrong = str(error)
-            await asyncio.sleep(every_s)
-
-    return run
-
-
-def make_sources(
-    publisher: Publisher, jobs: SlurmJobs, *, watch: Path | None, sacct: bool
-) -> list[Callable[[], Awaitable[None]]]:
-    """Return what is to run beside the service: a watched folder, and questions to ``sacct``."""
-    sources = []
-    if watch is not None:
-        sources.append(repeat(FolderWatch(watch, publisher, jobs).look, _LOOK_S))
-    if sacct:
-        sources.append(repeat(SlurmQuestions(publisher, jobs).look, _ASK_S))
-    return sources
+async def repeat(look: Callable[[], object], every_s: float) -> None:
+    """Look over and over, in a thread of its own; what goes wrong is logged once, and tried again."""
+    wrong = ""
+    while True:
+        try:
+            await asyncio.to_thread(look)
+            wrong = ""
+        except (OptplanError, OSError) as error:
+            if str(error) != wrong:
+                _LOG.error("%s", error)
+            wrong = str(error)
+        await asyncio.sleep(every_s)
 
 
 def _tell_left_out(what: str, left_out: LeftOut) -> None:

@@ -134,7 +134,7 @@ def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
         return 0
 
     async def look_on() -> None:
-        await repeat(look, 0.0)()
+        await repeat(look, 0.0)
 
     with ThreadPoolExecutor(1) as thread, pytest.raises(EOFError):  # this one may have a loop of its own
         thread.submit(lambda: asyncio.run(look_on())).result()
