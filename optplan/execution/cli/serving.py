@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from optplan.units import SECONDS_PER_HOUR, Amount
 
 _DEFAULT_PORT = 8420
 _LARGEST_PORT = 65535
+#: Seconds between two calculations that there may be, and between two questions to sacct.
+_BEAT_S, _ASK_S = 1.0, 60.0
 
 
 def _parse_part(text: str, *, what: str) -> float:
@@ -39,7 +43,7 @@ _PART = Kind("PART", _parse_part)
     short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
         "optplan serve state --instance boa-newtrace --budget 120gpu",
-        "optplan serve state --inbox inbox --slurm --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --slurm --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -53,9 +57,7 @@ def serve(
         default=f"127.0.0.1:{_DEFAULT_PORT}",
         help="Where to listen; port 0 takes a free one.",
     ),
-    inbox: Path | None = option(type=DIR, help="Folder whose files are taken: events, sacct's lists."),
     slurm: bool = option(is_flag=True, help="Ask sacct every minute.", show_default=False),
-    timezone: str = option(metavar="ZONE", default="UTC", help="Of the times in Slurm's files."),
     class_pattern: str = option(metavar="REGEX", default="", help="Finds a job's class in its name."),
     window: float | None = option(type=TIME, help="What was seen so long ago weighs 1/e: 72h."),
     every: float | None = option(type=TIME, help="Calculate again at the latest after: 15min."),
@@ -82,12 +84,11 @@ def serve(
     import logging
 
     from optplan.execution.serving.access import read_token
+    from optplan.execution.serving.accounting import SlurmJobs
     from optplan.execution.serving.publisher import Publisher, publish_file
     from optplan.execution.serving.service import run
-    from optplan.execution.serving.sources import ASK_S, BEAT_S, LOOK_S, FolderWatch, SlurmJobs, SlurmQuestions, repeat
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
-    from optplan.instances.job_logs.times import Clock, find_zone
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     given = None if instance is None else read_instance(instance, BoaInstance)
@@ -98,7 +99,7 @@ def serve(
     hours = None if window is None else window / SECONDS_PER_HOUR
     terms: dict[str, Any] = {"window_h": hours, "every_s": every, "move": move, "hold_budget": hold_budget}
     terms |= {"least_gain": least_gain, "new_speedup": new_speedup, "gpus_per_node": gpus_per_node}
-    jobs = SlurmJobs(Clock(find_zone(timezone)), class_pattern)
+    jobs = SlurmJobs(class_pattern)
     publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
 
     def tell(address: str) -> None:
@@ -107,11 +108,9 @@ def serve(
 
     try:
         publisher.start()
-        token, sources = read_token(folder), [repeat(publisher.calculate, BEAT_S)]
-        if inbox is not None:
-            sources.append(repeat(FolderWatch(inbox, publisher, jobs).look, LOOK_S))
+        looks: list[tuple[Callable[[], object], float]] = [(publisher.calculate, _BEAT_S)]
         if slurm:
-            sources.append(repeat(SlurmQuestions(publisher, jobs).look, ASK_S))
-        return run(publisher, token, *listen, on_ready=tell, sources=sources)
+            looks.append((partial(jobs.tell, publisher), _ASK_S))
+        return run(publisher, read_token(folder), *listen, on_ready=tell, looks=looks)
     finally:
         publisher.stop()

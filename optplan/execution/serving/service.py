@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ try:
 except ModuleNotFoundError:
     raise MissingExtraError("aiohttp", "serve") from None
 
+
+_LOG = logging.getLogger(__name__)
 
 #: Bytes of a request's body at most: some 5,000 events.
 MOST_BYTES = 1024 * 1024
@@ -153,6 +156,20 @@ def _complain(status: int, path: str, message: str) -> web.Response:
     return web.json_response({"error": error}, status=status, headers=_HEADERS)
 
 
+async def repeat(look: Callable[[], object], every_s: float) -> None:
+    """Look over and over, in a thread of its own; what goes wrong is logged once, and tried again."""
+    wrong = ""
+    while True:
+        try:
+            await asyncio.to_thread(look)
+            wrong = ""
+        except (OptplanError, OSError) as error:
+            if str(error) != wrong:
+                _LOG.error("%s", error)
+            wrong = str(error)
+        await asyncio.sleep(every_s)
+
+
 async def serve(
     publisher: Publisher,
     token: str,
@@ -161,15 +178,15 @@ async def serve(
     *,
     stop: asyncio.Event,
     on_ready: Callable[[str], None],
-    sources: Sequence[Awaitable[None]] = (),
+    looks: Sequence[tuple[Callable[[], object], float]] = (),
 ) -> None:
     """Serve a started publisher to whoever has the token, until told to stop; port 0 takes a free one.
 
-    ``on_ready`` gets the address; ``sources`` run beside.
+    ``on_ready`` gets the address; ``looks`` are done over and over beside, so many seconds apart.
     """
     runner = web.AppRunner(_Service(publisher, token).make_application(), access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()
-    running = [asyncio.ensure_future(source) for source in sources]
+    running = [asyncio.ensure_future(repeat(*each)) for each in looks]
     listening: asyncio.Server | None = None
     try:
         listening = await _listen(runner, host, port)

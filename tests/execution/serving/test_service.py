@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
 import select
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.serving.service import MOST_BYTES
-from optplan.execution.serving.sources import SlurmJobs
-from optplan.instances.job_logs.times import Clock
+from optplan.execution.serving.accounting import SlurmJobs
+from optplan.execution.serving.service import MOST_BYTES, repeat
 from tests.execution.serving.conftest import TOKEN, Asking
 
 pytestmark = pytest.mark.skipif(find_spec("aiohttp") is None, reason="aiohttp is not installed")
@@ -155,7 +156,7 @@ def test_readers_never_see_half_a_table(service: Asking) -> None:
 )
 def test_names_say_the_class(pattern: str, name: str, job_class: str | None) -> None:
     """By a pattern, or by the longest known class that the name begins with."""
-    jobs = SlurmJobs(Clock(), pattern)
+    jobs = SlurmJobs(pattern)
     if job_class is None:
         with pytest.raises(ValueError, match="name: "):
             jobs.find_class(name, ["bert", "bert-large"])
@@ -166,7 +167,7 @@ def test_names_say_the_class(pattern: str, name: str, job_class: str | None) -> 
 def test_a_pattern_has_to_be_one() -> None:
     """A broken regular expression is refused before anything begins."""
     with pytest.raises(UsageError, match="is no regular expression"):
-        SlurmJobs(Clock(), "(")
+        SlurmJobs("(")
 
 
 def _connect(service: Asking) -> socket.socket:
@@ -220,3 +221,23 @@ def test_there_are_only_so_many_connections(service: Asking, monkeypatch: pytest
             with _connect(service) as again:
                 answers.add(ask(again))
         assert answers <= {b"HTTP/1.1 200", b"HTTP/1.1 503", b""}
+
+
+def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Two looks that fail alike are one line; after a look that went well it is said again."""
+    answers = iter(["gone", "gone", "", "gone", "end"])
+
+    def look() -> int:
+        answer = next(answers)
+        if answer == "end":
+            raise EOFError
+        if answer:
+            raise OSError(answer)
+        return 0
+
+    async def look_on() -> None:
+        await repeat(look, 0.0)
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(EOFError):  # this one may have a loop of its own
+        thread.submit(lambda: asyncio.run(look_on())).result()
+    assert caplog.messages == ["gone", "gone"]
