@@ -104,9 +104,9 @@ class StreamDriver(Loop[StreamState]):
         state, decided = self._state, list[told.Record]()
 
         def emit(record: told.Record) -> None:
+            self._report(record)
             state.apply(record)
             decided.append(record)
-            self._report(record)
 
         if not state.jobs:
             self._learn(now_s, emit)  # the first widths are those of what was known before any job came
@@ -307,12 +307,12 @@ class StreamDriver(Loop[StreamState]):
             self._executor.prune(stored, ())
 
     def _note(self, fact: told.Record) -> None:
-        super()._note(fact)
         self._report(fact)
+        super()._note(fact)
 
     def _report(self, record: told.Record) -> None:
         if self._learner is not None:
-            self._learner.see(record)
+            self._learner.see(record, self._state)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)

@@ -220,7 +220,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         if self._instance is None:
             return None
         learner = Learner(self._instance, self.options.terms, self._sizes, rules.most)
-        learner.recall(self.past)
+        learner.recall(self.past, self.make_state())
         return learner
 
     def _make_executor(self) -> Executor:

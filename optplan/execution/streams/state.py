@@ -104,6 +104,10 @@ class StreamState(RunState):
             for name, gpus in place.items()
         )
 
+    def type_of(self, operation: Operation) -> str:
+        """Return of which type the GPUs of an operation are."""
+        return self.nodes[next(iter(operation.place))].resource
+
     def operation_of(self, wanted: told.OperationWanted) -> Operation:
         """Return what an intent asks the executor to start: the job, up to its next change of width or its end."""
         job = self.jobs[wanted.trial]

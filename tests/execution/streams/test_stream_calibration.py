@@ -10,6 +10,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
+from optplan.execution.online.width_table import WidthTable
 from optplan.execution.records import (
     EpochDone,
     JobArrived,
@@ -19,9 +20,9 @@ from optplan.execution.records import (
     OperationWanted,
     Record,
 )
-from optplan.execution.streams.learning import calibrate
+from optplan.execution.streams import learning
 from optplan.execution.streams.running import StreamOutcome, run_stream
-from optplan.execution.streams.state import StreamJob
+from optplan.execution.streams.state import StreamJob, StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.planning import BoaPlan
 
@@ -63,6 +64,12 @@ def write_down(rows: tuple[tuple[float, float, float], ...], job_class: str = "a
             OperationEnded(ended_s, operation, 2, {}, None, ended_s - began_s, complete=True, timings=timings),
         ]
     return records
+
+
+def calibrate(instance: BoaInstance, records: list[Record]) -> tuple[BoaInstance, tuple[str, ...]]:
+    """Calibrate with records, which no table matters to."""
+    table = WidthTable(number=1, made_s=0.0, gpu_types=("cpu",), classes={}, gpus=0.0, mean_jct_s=0.0)
+    return learning.calibrate(instance, records, StreamState(table))
 
 
 def read_records(folder: Path) -> list[Record]:

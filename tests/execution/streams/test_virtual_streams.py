@@ -30,6 +30,7 @@ from optplan.execution.records import (
     NodeWanted,
     OperationEnded,
     OperationWanted,
+    Progressed,
     Record,
     TablePublished,
 )
@@ -142,13 +143,14 @@ def test_what_is_owed_follows_from_the_records_alone(
     arrived = [record for record in told if isinstance(record, JobArrived)]
     assert len(arrived) == 12
     assert all(record.committed for record in arrived[1:])
-    ledgers = []
-    for heard in (len(told), len(told) // 2):
+    ledgers, written = [], [record for record in told if not isinstance(record, Progressed)]  # which is only shown
+    for heard in (len(written), len(written) // 2):
         learner = Learner(instance, Terms(every_s=20.0, hold_budget=Hold.REPAID))
-        learner.recall(told[:heard])
-        learner.consider(told[heard - 1].t)
-        for record in told[heard:]:
-            learner.see(record)
+        state = StreamState(WidthTable.from_plan(plan_of(instance)))
+        learner.recall(written[:heard], state)
+        learner.consider(written[heard - 1].t)
+        for record in written[heard:]:
+            learner.recall([record], state)
             learner.consider(record.t)
         ledgers.append(learner.calculator.ledger)
     assert outcome.starting_gpu_hours > 0.0
