@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -136,7 +136,8 @@ class Publisher:
     def start(self) -> None:
         """Publish what is known, and calculate where there is reason to."""
         self._publish()
-        self.calculate()
+        with suppress(OutputError):  # it is tried again
+            self.calculate()
 
     def stop(self) -> None:
         """Take what was told, end, and let another one have the folder."""

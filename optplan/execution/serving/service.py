@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
@@ -39,76 +38,67 @@ _HEADER_S = 10.0
 _MOST_CONNECTIONS = 200
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
+_PUBLISHER, _TOKEN = web.AppKey("publisher", Publisher), web.AppKey("token", str)
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@dataclass
-class _Service:
-    publisher: Publisher
-    token: str
+@web.middleware
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let in whoever may, and say in JSON what went wrong."""
+    if not is_from_own_page(request.headers):
+        return _complain(403, "Origin", "requests of other pages are not answered")
+    if not is_right(request.app[_TOKEN], find_token(request.headers)):
+        refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN")
+        refused.headers["WWW-Authenticate"] = 'Bearer realm="optplan"'
+        return refused
+    if request.method == "POST":
+        if request.content_type != "application/json":
+            return _complain(415, "Content-Type", "application/json is needed")
+        if "Content-Encoding" in request.headers:
+            return _complain(415, "Content-Encoding", "bodies are to be sent as they are")
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        return _complain(error.status, "", error.reason)
+    except DataError as error:
+        await asyncio.wrap_future(request.app[_PUBLISHER].tell((), malformed=1))
+        return _complain(400, error.path, str(error))
+    except OutputError as error:
+        return _complain(503, "", str(error))
+    except OptplanError as error:
+        return _complain(500, "", str(error))
+    response.headers.update(_HEADERS)
+    return response
 
-    def make_application(self) -> web.Application:
-        @web.middleware  # which a method cannot be
-        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._guard(request, handler)
 
-        application = web.Application(middlewares=[guard], client_max_size=MOST_BYTES)
-        application.router.add_get("/v1/widths", self._get_widths)
-        application.router.add_get("/metrics", self._get_metrics)
-        application.router.add_post("/v1/events", self._post_events)
-        return application
+async def _get_widths(request: web.Request) -> web.StreamResponse:
+    table = request.app[_PUBLISHER].view.table
+    if table is None:
+        return _complain(404, "", "no table was calculated yet")
+    tag = f'"{table.number}"'
+    if request.headers.get("If-None-Match") == tag:
+        return web.Response(status=304, headers={"ETag": tag})
+    return web.json_response(table.to_json_data(), headers={"ETag": tag})
 
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let in whoever may, and say in JSON what went wrong."""
-        headers = request.headers
-        if not is_from_own_page(headers):
-            return _complain(403, "Origin", "requests of other pages are not answered")
-        if not is_right(self.token, find_token(headers)):
-            refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN")
-            refused.headers["WWW-Authenticate"] = 'Bearer realm="optplan"'
-            return refused
-        if request.method == "POST":
-            if request.content_type != "application/json":
-                return _complain(415, "Content-Type", "application/json is needed")
-            if "Content-Encoding" in headers:
-                return _complain(415, "Content-Encoding", "bodies are to be sent as they are")
-        try:
-            response = await handler(request)
-        except web.HTTPException as error:
-            return _complain(error.status, "", error.reason)
-        except DataError as error:
-            await asyncio.wrap_future(self.publisher.tell((), malformed=1))
-            return _complain(400, error.path, str(error))
-        except OutputError as error:
-            return _complain(503, "", str(error))
-        except OptplanError as error:
-            return _complain(500, "", str(error))
-        response.headers.update(_HEADERS)
-        return response
 
-    async def _get_widths(self, request: web.Request) -> web.StreamResponse:
-        table = self.publisher.view.table
-        if table is None:
-            return _complain(404, "", "no table was calculated yet")
-        tag = f'"{table.number}"'
-        if request.headers.get("If-None-Match") == tag:
-            return web.Response(status=304, headers={"ETag": tag})
-        return web.json_response(table.to_json_data(), headers={"ETag": tag})
+async def _get_metrics(request: web.Request) -> web.StreamResponse:
+    kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    return web.Response(body=render_metrics(request.app[_PUBLISHER].view), headers=kind)
 
-    async def _get_metrics(self, _: web.Request) -> web.StreamResponse:
-        return web.Response(
-            body=render_metrics(self.publisher.view),
-            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
-        )
 
-    async def _post_events(self, request: web.Request) -> web.StreamResponse:
-        """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
-        events, wrong = parse_events(await _read_json(request))
-        count = len(events) + len(wrong)
-        told = await asyncio.wrap_future(self.publisher.tell(events, malformed=len(wrong))) if count else []
-        answered = iter(told)
-        every = [Reception(Reply.REFUSED, wrong[n]) if n in wrong else next(answered) for n in range(count)]
-        return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
+async def _post_events(request: web.Request) -> web.StreamResponse:
+    """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
+    events, wrong = parse_events(await _read_json(request))
+    told = await asyncio.wrap_future(request.app[_PUBLISHER].tell(events, malformed=len(wrong)))
+    answered = iter(told)
+    every = [
+        Reception(Reply.REFUSED, wrong[number]) if number in wrong else next(answered)
+        for number in range(len(events) + len(wrong))
+    ]
+    counts = {answer.value: sum(outcome.answer is answer for outcome in every) for answer in Reply}
+    errors = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(every) if outcome.complaint]
+    return web.json_response({**counts, "errors": errors}, status=422 if errors else 200)
 
 
 class _Refusal(asyncio.Protocol):
@@ -145,12 +135,6 @@ async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it
         raise DataError("body", f"is no JSON ({str(error)[:200]})", 'send an object, or {"events": [...]}') from None
 
 
-def _summarise(outcomes: Sequence[Reception]) -> dict[str, Any]:
-    counts = {answer.value: sum(outcome.answer is answer for outcome in outcomes) for answer in Reply}
-    wrong = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(outcomes) if outcome.complaint]
-    return {**counts, "errors": wrong}
-
-
 def _complain(status: int, path: str, message: str) -> web.Response:
     error = {"message": message, **({"path": path} if path else {})}
     return web.json_response({"error": error}, status=status, headers=_HEADERS)
@@ -184,7 +168,11 @@ async def serve(
 
     ``on_ready`` gets the address; ``looks`` are done over and over beside, so many seconds apart.
     """
-    runner = web.AppRunner(_Service(publisher, token).make_application(), access_log=None, keepalive_timeout=_HEADER_S)
+    application = web.Application(middlewares=[_guard], client_max_size=MOST_BYTES)
+    application[_PUBLISHER], application[_TOKEN] = publisher, token
+    application.add_routes([web.get("/v1/widths", _get_widths), web.get("/metrics", _get_metrics)])
+    application.add_routes([web.post("/v1/events", _post_events)])
+    runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()
     running = [asyncio.ensure_future(repeat(*each)) for each in looks]
     listening: asyncio.Server | None = None

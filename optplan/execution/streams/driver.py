@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -82,6 +82,8 @@ class StreamDriver(Loop[StreamState]):
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner = learner
         self._rows = Rows()
+        for job in state.jobs.values():
+            self._rows.restore(job.name, job.job_class, job.row)
         self._allocator = Allocator(state.table, rules, at_once=executor.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
@@ -89,12 +91,6 @@ class StreamDriver(Loop[StreamState]):
         # Who will have held so much that others come first, and when.
         self._lagging: VirtualClock[str] = VirtualClock()
         self._told: Mapping[str, int] = {}
-
-    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
-        """Take over what an earlier driver left behind."""
-        for job in self._state.jobs.values():
-            self._rows.restore(job.name, job.job_class, job.row)
-        super().resume(changes, starts=starts)
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
@@ -271,9 +267,8 @@ class StreamDriver(Loop[StreamState]):
         """Ask for nodes that are missing, and give back those that nobody needs."""
         state = self._state
         for kind, wanted in decision.nodes.items():
-            held, made = len(state.pools.get(kind, ())), state.made.get(kind, 0)
-            for number in range(wanted - held):
-                emit(told.NodeWanted(now_s, f"{kind}.node-{made + number + 1:05d}", kind, kind, kind))
+            for _ in range(wanted - len(state.pools.get(kind, ()))):
+                emit(told.NodeWanted(now_s, f"{kind}.node-{len(state.nodes) + 1:05d}", kind, kind, kind))
         for name in decision.idle:
             if not state.taken.get(name):
                 emit(told.NodeReleasing(now_s, name))

@@ -204,17 +204,9 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
         weights = {unit.id: unit.weight for unit in self.plan.units}
         rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
-        learner, journal = self._make_learner(rules), self.journal
-        return StreamDriver(
-            self.state,
-            self._jobs,
-            rules,
-            options,
-            executor,
-            learner=learner,
-            journal=journal,
-            listener=listener,
-        )
+        learner = self._make_learner(rules)
+        given = self.state, self._jobs, rules, options, executor
+        return StreamDriver(*given, learner=learner, journal=self.journal, listener=listener)
 
     def _make_learner(self, rules: Rules) -> Learner | None:
         if self._instance is None:

@@ -82,8 +82,8 @@ class JobState(Member):
 class StreamState(RunState):
     """The state of a stream, whose jobs are in the order of arrival.
 
-    ``taken`` are the GPUs that operations have by node, ``made`` the nodes that were ever asked for by type;
-    ``changed_jobs`` and ``changed_nodes`` what records have changed since whoever decides has taken them from here.
+    ``taken`` are the GPUs that operations have by node; ``changed_jobs`` and ``changed_nodes`` what records have
+    changed since whoever decides has taken them from here.
     """
 
     def __init__(self, table: WidthTable, remaining: RemainingTimes | None = None) -> None:
@@ -92,7 +92,6 @@ class StreamState(RunState):
         self.jobs: dict[str, JobState] = {}
         self.active: dict[str, JobState] = {}
         self.taken: dict[str, int] = {}
-        self.made: dict[str, int] = {}
         self.tables = 0
         self.changed_jobs: dict[str, None] = {}
         self.changed_nodes: dict[str, None] = {}
@@ -161,9 +160,7 @@ class StreamState(RunState):
                 self.changed_jobs[job.name] = None
             case _:
                 super()._apply(record)
-                if isinstance(record, told.NodeWanted):
-                    self.made[record.resource] = self.made.get(record.resource, 0) + 1
-                elif isinstance(record, told.NodeChanged | told.NodeReleasing):
+                if isinstance(record, told.NodeChanged | told.NodeReleasing):
                     self.changed_nodes[record.node] = None
 
     def _start(self, job: JobState, record: told.OperationWanted) -> None:
