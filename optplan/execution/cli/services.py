@@ -18,7 +18,7 @@ from optplan.execution.serving.store import read_stored
 from optplan.formulations.boa.planning import WidthRow
 from optplan.instances.plain_data import parse_json, read_text
 from optplan.reporting.pages import Definitions, Page, Section
-from optplan.reporting.phrases import NOTHING, format_gap, format_share
+from optplan.reporting.phrases import NOTHING, capitalise, format_gap, format_share
 from optplan.reporting.tables import Column, Table, fact_table, numeric, tabulate
 from optplan.units import format_duration
 
@@ -119,11 +119,8 @@ def _warn(stands: dict[str, Any]) -> list[str]:
     if not stands["calculations"]:
         return []
     latest = Calculation.parse(stands["calculations"][0])
-    why = "; ".join(latest.notes)
-    if latest.verdict is Verdict.OVER_BUDGET:
-        return [f"No table keeps the limits: {why}. The table from before stays."]
-    if latest.verdict is Verdict.FAILED:
-        return [f"No widths were found: {why}. The table from before stays."]
+    if latest.verdict in (Verdict.OVER_BUDGET, Verdict.FAILED):
+        return [f"{capitalise(latest.verdict.value)}: {'; '.join(latest.notes)}."]
     # More than is to be spent now; estimates move a little between two tables.
     if (latest.planned or 0.0) > _ALARM * max(latest.budget, latest.followed or 0.0):
         return [

@@ -117,7 +117,7 @@ class Publisher:
             self._calculator = self._restore()
             self._commit_state(instance=known, terms=self._terms.to_json_data())
             self._calculations = tuple(map(Calculation.parse, self._store.read("calculations") or ()))
-            self._events = self._store.count_events()
+            self._events = int(self._store.read("events") or 0)
         except BaseException:
             self._store.close()
             raise
@@ -204,7 +204,7 @@ class Publisher:
         complaints = dict(zip(fresh, self._calculator.take(fresh.values(), self._clock()), strict=True))
         taken = [each for each, complaint in complaints.items() if complaint is None]
         if taken:
-            self._commit_state(ids=taken)
+            self._commit_state(ids=taken, events=self._events + len(taken))
         outcomes = []
         for event in events:
             if fresh.get(event.id) is not event:

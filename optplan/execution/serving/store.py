@@ -60,11 +60,6 @@ class Store:
         with _reading(self.folder):
             return {row[0] for row in self._connection.execute(query, (json.dumps(list(ids)),))}
 
-    def count_events(self) -> int:
-        """Return how many events were ever written down."""
-        with _reading(self.folder):
-            return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
-
     def commit(self, ids: Iterable[str] = (), **named: Any) -> None:  # noqa: ANN401 - plain data
         """Write down the ids of new events, and by name what has changed besides, all or none."""
         connection = self._connection

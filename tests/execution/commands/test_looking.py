@@ -147,14 +147,14 @@ def test_a_service_shows_its_table_and_why_it_was_made(run: Runner, tmp_path: Pa
         assert "2 (epochs 1 to 2)" in told.out
         assert "2027-01-15 08:00:00" in told.out
         assert "the first calculation" in told.out
-        assert ("No table keeps the limits" in told.out) is (budget == "1gpu")
+        assert ("Over-budget: no widths keep this budget" in told.out) is (budget == "1gpu")
     data = run("status", tmp_path / "state", "--json").data
     assert [each["verdict"] for each in data["calculations"]] == ["over-budget", "published"]
     assert data["table"]["number"] == 1
     page = tmp_path / "page.html"
     assert run("report", tmp_path / "state", "-o", page).code == 0
     text = page.read_text(encoding="utf-8")
-    assert "No table keeps the limits" in text
+    assert "Over-budget: no widths keep this budget" in text
     assert "2 (epochs 1 to 2)" in text.replace("\u00a0", " ")
 
 
