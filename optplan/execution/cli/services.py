@@ -132,7 +132,12 @@ def _warn(stands: dict[str, Any]) -> list[str]:
 def _list_widths(stands: dict[str, Any]) -> Table:
     classes = {} if stands["table"] is None else WidthTable.parse(stands["table"]).classes
     rows = [(name, format_share(row.share), _list_phases(row)) for name, each in classes.items() for row in each]
-    return Table("Widths", (Column("class"), numeric("share of jobs"), Column("GPUs", style="wraps")), rows, num_keys=2)
+    return Table(
+        "GPUs of a job, by epoch",
+        (Column("class"), numeric("share of jobs"), Column("GPUs", style="wraps")),
+        rows,
+        num_keys=2,
+    )
 
 
 def _list_phases(row: WidthRow) -> str:
@@ -157,7 +162,7 @@ def _list_calculations(stands: dict[str, Any]) -> Table:
         numeric("gap"): lambda one: NOTHING if one.gap is None else format_gap(one.gap),
         Column("reason", style="wraps"): lambda one: "; ".join((one.reason, *one.changes, *one.notes)),
     }
-    return tabulate("Calculations", columns, map(Calculation.parse, stands["calculations"][:_SHOWN]))
+    return tabulate("The latest first", columns, map(Calculation.parse, stands["calculations"][:_SHOWN]))
 
 
 def _amount(amount: float | None, of: Calculation) -> str:
