@@ -198,8 +198,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
-        remaining, gpus = self._state.remaining, sum(job.place.values())
-        left = math.inf if remaining is None else remaining.left_s(job.job_class, job.iterations, job.row)
+        gpus, left = sum(job.place.values()), self._state.remaining.left_s(job.job_class, job.iterations, job.row)
         held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
         attained = job.gpu_s + held_s * gpus
         if self._rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:

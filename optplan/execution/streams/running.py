@@ -20,7 +20,6 @@ from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
 from optplan.execution.online.drift import Expectation
 from optplan.execution.online.jobs import Rules
-from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
@@ -173,7 +172,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
     def make_state(self) -> StreamState:
         """Return the state before the first record."""
-        return StreamState(WidthTable.from_plan(self.plan), RemainingTimes(self.plan))
+        return StreamState(self.plan)
 
     def describe(self) -> StreamOutcome:
         """Say how it stands."""

@@ -15,6 +15,7 @@ from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Operation
 from optplan.execution.state import Member, OperationState, Phase, RunState
+from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.plain_data import read_data
 from optplan.schema import FrozenModel
 
@@ -86,9 +87,9 @@ class StreamState(RunState):
     changed since whoever decides has taken them from here.
     """
 
-    def __init__(self, table: WidthTable, remaining: RemainingTimes | None = None) -> None:
+    def __init__(self, plan: BoaPlan) -> None:
         super().__init__()
-        self.table, self.remaining = table, remaining
+        self.table, self.remaining = WidthTable.from_plan(plan), RemainingTimes(plan)
         self.jobs: dict[str, JobState] = {}
         self.active: dict[str, JobState] = {}
         self.taken: dict[str, int] = {}
@@ -125,7 +126,7 @@ class StreamState(RunState):
             checkpoint=job.checkpoint,
             metrics=job.metrics,
             wanted_s=wanted.t,
-            step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.iterations, job.row),
+            step_s=self.remaining.epoch_s(job.job_class, job.iterations, job.row),
         )
 
     def _apply(self, record: told.Record) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
-from optplan.execution.online.width_table import WidthTable
 from optplan.execution.records import (
     EpochDone,
     JobArrived,
@@ -24,7 +23,8 @@ from optplan.execution.streams import learning
 from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.execution.streams.state import StreamJob, StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
-from optplan.formulations.boa.planning import BoaPlan
+from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.solving import solve
 
 MakeInstance = Callable[..., BoaInstance]
 MakePlan = Callable[[BoaInstance], BoaPlan]
@@ -67,9 +67,8 @@ def write_down(rows: tuple[tuple[float, float, float], ...], job_class: str = "a
 
 
 def calibrate(instance: BoaInstance, records: list[Record]) -> tuple[BoaInstance, tuple[str, ...]]:
-    """Calibrate with records, which no table matters to."""
-    table = WidthTable(number=1, made_s=0.0, gpu_types=("cpu",), classes={}, gpus=0.0, mean_jct_s=0.0)
-    return learning.calibrate(instance, records, StreamState(table))
+    """Calibrate with the records of a stream under the instance's plan."""
+    return learning.calibrate(instance, records, StreamState(build_plan(instance, solve(instance))))
 
 
 def read_records(folder: Path) -> list[Record]:
