@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 NAME = "a service"
 RESUMED: tuple[str, ...] = ()
-#: Calculations that are shown; the others are in what --json prints.
-_SHOWN = 10
+#: Rows of the table, and calculations, that are shown at most; the others are in what --json prints.
+_MOST_ROWS, _SHOWN = 1000, 10
 #: From which part of the budget on a table is said to exceed it.
 _ALARM = 1.05
 
@@ -131,13 +131,15 @@ def _warn(stands: dict[str, Any]) -> list[str]:
 
 def _list_widths(stands: dict[str, Any]) -> Table:
     classes = {} if stands["table"] is None else WidthTable.parse(stands["table"]).classes
-    rows = [(name, format_share(row.share), _list_phases(row)) for name, each in classes.items() for row in each]
-    return Table(
-        "GPUs of a job, by epoch",
-        (Column("class"), numeric("share of jobs"), Column("GPUs", style="wraps")),
-        rows,
-        num_keys=2,
-    )
+    rows = [(name, row) for name, each in classes.items() for row in each]
+    columns = {
+        Column("class"): lambda each: each[0],
+        numeric("share of jobs"): lambda each: format_share(each[1].share),
+        Column("GPUs", style="wraps"): lambda each: _list_phases(each[1]),
+    }
+    left = len(rows) - _MOST_ROWS
+    rest = f"{left:,} more are in {stands['folder']}/widths.json" if left > 0 else ""
+    return tabulate("GPUs of a job, by epoch", columns, rows[:_MOST_ROWS], 2, rest)
 
 
 def _list_phases(row: WidthRow) -> str:

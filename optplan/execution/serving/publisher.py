@@ -162,6 +162,8 @@ class Publisher:
         """Take what was told since, of many in one transaction, and answer."""
         since = [self._told.popleft() for _ in range(min(len(self._told), _MOST_AT_ONCE))]
         told = [one for one in since if one.outcomes.set_running_or_notify_cancel()]  # the others are gone
+        if not told:
+            return
         try:
             with self._undoing():
                 self._refused += sum(one.malformed for one in told)
