@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError, OutputError
-from optplan.execution.journal import connect, hold_folder, writing
+from optplan.execution.journal import connect, has_tables, hold_folder, writing
 from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.serving.access import TOKEN_FILE
 
@@ -83,7 +83,7 @@ def is_begun(folder: Path) -> bool:
 def read_stored(folder: Path, name: str) -> Any:  # noqa: ANN401 - plain data
     """Return what a calculator has stored under a name, whether or not it runs; None where nothing was."""
     with _reading(folder), closing(connect(folder / _FILE, _TABLES, _VERSION, writable=False)) as connection:
-        return _find(connection, name)
+        return _find(connection, name) if has_tables(connection) else None  # killed before it wrote anything
 
 
 def _find(connection: sqlite3.Connection, name: str) -> Any:  # noqa: ANN401 - plain data

@@ -158,6 +158,12 @@ def test_a_service_shows_its_table_and_why_it_was_made(run: Runner, tmp_path: Pa
     assert "2 (epochs 1 to 2)" in text.replace("\u00a0", " ")
 
 
+def test_a_service_that_was_killed_at_once_has_published_nothing(run: Runner, tmp_path: Path) -> None:
+    """Its file is there, and nothing is in it."""
+    (tmp_path / "calculator.sqlite").touch()
+    assert "none published yet" in run("status", tmp_path).out
+
+
 def test_what_has_ended_needs_no_stop(run: Runner, search: Path, killed: list[tuple[int, int]]) -> None:
     """It is said so."""
     told = run("stop", search)
