@@ -73,7 +73,6 @@ SLOW = (
     "execution/fleets/test_folders.py",
     "execution/online/test_any_story.py",
     "execution/serving/test_kills.py",
-    "execution/serving/test_page.py",
     "execution/streams/test_local_streams.py",
     "execution/test_cluster_agreement.py",
     "execution/test_command_executor.py",

@@ -221,14 +221,6 @@ def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
     return resolve_name(_KINDS["service" if is_begun(folder) else read_kind(folder)])
 
 
-def find_process(folder: Path) -> int | None:
-    """Return the process that follows the run or is the service in a folder; None where there is none."""
-    from optplan.execution.locks import find_holder
-    from optplan.execution.serving.store import find_publisher, is_begun
-
-    return find_publisher(folder) if is_begun(folder) else find_holder(folder)
-
-
 def name_held(outcome: Outcome, folder: Path) -> str:
     """Say which nodes a run holds that nobody follows, and how they are given back; on a virtual clock there are none.
 

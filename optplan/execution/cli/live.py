@@ -21,7 +21,8 @@ from urllib.parse import parse_qs
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OptplanError, UsageError
-from optplan.execution.cli.kinds import find_process, kind_of_folder
+from optplan.execution.cli.kinds import kind_of_folder
+from optplan.execution.locks import find_holder
 from optplan.execution.serving.access import is_from_own_page, is_own, is_right
 from optplan.reporting.pages import build_page, require_packages
 from optplan.reporting.presentation import presenter_of
@@ -56,7 +57,7 @@ class _Folder:
     def look(self) -> None:
         """Build the page again where it has to be; note which state it shows, and who is at work there."""
         with self._lock:
-            kind, process = kind_of_folder(self._folder), find_process(self._folder)
+            kind, process = kind_of_folder(self._folder), find_holder(self._folder)
             version = f"{process} {kind.stamp(self._folder)}"
             if version != self.state.get("version"):
                 told = kind.look(self._folder)

@@ -13,7 +13,8 @@ from optplan.cli.console import note, print_either, print_json
 from optplan.cli.options import DIR
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.cli.kinds import find_process, kind_of_folder
+from optplan.execution.cli.kinds import kind_of_folder
+from optplan.execution.locks import find_holder
 
 if TYPE_CHECKING:
     from optplan.reporting.pages import Page
@@ -50,7 +51,7 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
         data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
         outputs.answer(data, lambda: [comparison_table(runs)])
         return 0
-    kind, process = kind_of_folder(folders[0]), find_process(folders[0])
+    kind, process = kind_of_folder(folders[0]), find_holder(folders[0])
     if serve:
         return _serve(folders[0], outputs)
     told = kind.read(folders[0])
@@ -117,7 +118,7 @@ def stop(folder: Path, *, as_json: bool) -> int:
 
     Exits with 1 where nobody follows a run that has neither ended nor paused: what it has started goes on for a while.
     """
-    kind, process = kind_of_folder(folder), find_process(folder)
+    kind, process = kind_of_folder(folder), find_holder(folder)
     said, is_stopped = kind.stop(folder, process)
     if as_json:
         print_json({"driver": process, "asked": process is not None, "said": said})

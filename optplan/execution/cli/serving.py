@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,12 +15,10 @@ from optplan.cli.options import BUDGET, DIR, TIME, Kind, argument, option, parse
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, Amount
 
-if TYPE_CHECKING:
-    from optplan.execution.serving.publisher import Publisher
-    from optplan.execution.serving.service import Door
-
 _DEFAULT_PORT = 8420
 _LARGEST_PORT = 65535
+#: Seconds between two calculations that there may be, and between two questions to sacct.
+_BEAT_S, _ASK_S = 1.0, 60.0
 
 
 def _parse_part(text: str, *, what: str) -> float:
@@ -45,7 +43,7 @@ _PART = Kind("PART", _parse_part)
     short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
         "optplan serve state --instance boa-newtrace --budget 120gpu",
-        "optplan serve state --inbox inbox --slurm --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --slurm --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -59,12 +57,7 @@ def serve(
         default=f"127.0.0.1:{_DEFAULT_PORT}",
         help="Where to listen; port 0 takes a free one.",
     ),
-    names: tuple[str, ...] = option(
-        "--name", metavar="HOST", multiple=True, help="Another name that requests may call the host by."
-    ),
-    inbox: Path | None = option(type=DIR, help="Folder whose files are taken: events, sacct's lists."),
     slurm: bool = option(is_flag=True, help="Ask sacct every minute.", show_default=False),
-    timezone: str = option(metavar="ZONE", default="UTC", help="Of the times in Slurm's files."),
     class_pattern: str = option(metavar="REGEX", default="", help="Finds a job's class in its name."),
     window: float | None = option(type=TIME, help="What was seen so long ago weighs 1/e: 72h."),
     every: float | None = option(type=TIME, help="Calculate again at the latest after: 15min."),
@@ -88,16 +81,14 @@ def serve(
     Everything needs the token that lies in STATE/token; the address lies in STATE/address, the table in
     STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve STATE`.
     """
-    import asyncio
     import logging
 
     from optplan.execution.serving.access import read_token
-    from optplan.execution.serving.publisher import Publisher
-    from optplan.execution.serving.service import Door
-    from optplan.execution.serving.sources import SlurmJobs, make_sources
+    from optplan.execution.serving.accounting import SlurmJobs
+    from optplan.execution.serving.publisher import Publisher, publish_file
+    from optplan.execution.serving.service import run
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
-    from optplan.instances.job_logs.times import Clock, find_zone
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     given = None if instance is None else read_instance(instance, BoaInstance)
@@ -108,37 +99,18 @@ def serve(
     hours = None if window is None else window / SECONDS_PER_HOUR
     terms: dict[str, Any] = {"window_h": hours, "every_s": every, "move": move, "hold_budget": hold_budget}
     terms |= {"least_gain": least_gain, "new_speedup": new_speedup, "gpus_per_node": gpus_per_node}
-    jobs = SlurmJobs(Clock(find_zone(timezone)), class_pattern)
+    jobs = SlurmJobs(class_pattern)
     publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
-    publisher.start()
-    try:
-        door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(publisher, jobs, watch=inbox, sacct=slurm)
-        return asyncio.run(_serve(publisher, door, sources))
-    finally:
-        publisher.stop()
-
-
-async def _serve(publisher: Publisher, door: Door, sources: Sequence[Callable[[], Awaitable[None]]]) -> int:
-    import asyncio
-
-    from optplan.execution.serving.publisher import publish_file
-    from optplan.execution.serving.service import serve as serve_http
-
-    stop, caught = asyncio.Event(), []
-
-    def end(number: signal.Signals) -> None:
-        caught.append(number)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end, number)
 
     def tell(address: str) -> None:
-        publish_file(publisher.folder / "address", address + "\n")
-        what, token = publisher.view.instance.name or "widths", publisher.folder / "token"
-        note(f"serving {what} at {address}; the token lies in {token}")
+        publish_file(folder / "address", address + "\n")
+        note(f"serving {publisher.view.instance.name or 'widths'} at {address}; the token lies in {folder / 'token'}")
 
-    await serve_http(publisher, door, stop=stop, on_ready=tell, sources=sources)
-    return 128 + caught[0]
+    try:
+        publisher.start()
+        looks: list[tuple[Callable[[], object], float]] = [(publisher.calculate, _BEAT_S)]
+        if slurm:
+            looks.append((partial(jobs.tell, publisher), _ASK_S))
+        return run(publisher, read_token(folder), *listen, on_ready=tell, looks=looks)
+    finally:
+        publisher.stop()

@@ -1,8 +1,7 @@
-"""Who may ask a service: whoever has the token that lies in its folder, by a name that is the service's own.
+"""Who may ask what is served here: whoever has its token.
 
-A page in a browser of the same machine can reach a service on loopback, also one of a stranger. So a request has to
-name the service's own host (against names that are made to point here), to come from the service's own page if it comes
-from a page at all, and to bring the token.
+A page in a browser of the same machine reaches what listens on loopback, also one of a stranger. So a service takes its
+token only as a header that browsers send of no page by themselves, and what comes from another page is refused.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from optplan.errors import DataError, OutputError, UsageError
 TOKEN_FILE = "token"
 #: Random bytes of a token that is made here, and characters of one that is taken.
 _TOKEN_BYTES, _LEAST_CHARACTERS = 32, 20
-#: Names of this machine that reach loopback only.
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def read_token(folder: Path) -> str:
@@ -47,17 +44,9 @@ def read_token(folder: Path) -> str:
 
 
 def find_token(headers: Mapping[str, str]) -> str:
-    """Return the token that a request brings: ``Bearer TOKEN``, or as the password of ``Basic``; empty without."""
-    given = headers.get("Authorization", "")
-    scheme, _, value = given.partition(" ")
-    if scheme.casefold() == "bearer":
-        return value.strip()
-    from aiohttp import BasicAuth
-
-    try:
-        return str(BasicAuth.decode(given, encoding="utf-8").password)
-    except ValueError:
-        return ""
+    """Return the token that a request brings, as ``Bearer TOKEN``; empty without."""
+    scheme, _, value = headers.get("Authorization", "").partition(" ")
+    return value.strip() if scheme.casefold() == "bearer" else ""
 
 
 def is_right(token: str, given: str) -> bool:
@@ -65,17 +54,10 @@ def is_right(token: str, given: str) -> bool:
     return hmac.compare_digest(token.encode(), given.encode("utf-8", "surrogateescape"))
 
 
-def name_of(host: str) -> str:
-    """Return a host without its port, in small letters."""
-    name = host.strip().casefold()
-    if name.startswith("["):
-        return name.partition("]")[0] + "]"
-    return name.partition(":")[0]
-
-
 def is_own(headers: Mapping[str, str], names: frozenset[str]) -> bool:
-    """Whether a request names the service by one of its names."""
-    return name_of(headers.get("Host", "")) in names
+    """Whether a request names its host, without the port, by one of these names."""
+    name = headers.get("Host", "").strip().casefold()
+    return (name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]) in names
 
 
 def is_from_own_page(headers: Mapping[str, str]) -> bool:
@@ -84,8 +66,3 @@ def is_from_own_page(headers: Mapping[str, str]) -> bool:
         return False
     origin = headers.get("Origin")
     return origin is None or origin.partition("://")[2].casefold() == headers.get("Host", "").casefold()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
-    return host in ("localhost", "::1") or host.startswith("127.")

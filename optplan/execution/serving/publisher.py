@@ -1,4 +1,4 @@
-"""The thread that publishes widths: it takes events in batches, writes them down, calculates and publishes.
+"""What publishes widths: it takes events, writes them down, calculates and publishes.
 
 Whoever tells of events gets the answer when they are on the disk. Whoever reads gets the latest :class:`View`, which is
 whole and never changes: readers wait for nobody, and nobody waits for them.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-import queue
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.serving.store import KEPT_CALCULATIONS, Store, is_begun
+from optplan.execution.serving.store import Store, is_begun
 from optplan.execution.trial_files import write_whole
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -33,10 +34,10 @@ _LOG = logging.getLogger(__name__)
 
 #: The published table, in the folder.
 WIDTHS_FILE = "widths.json"
-#: Seconds between two looks at the clock.
-_BEAT_S = 1.0
-#: Events of a batch at most: others are not to wait for a transaction that takes long.
-_MOST_AT_ONCE = 20_000
+#: Who tells is answered with so many others at most: nobody is to wait for a transaction that takes long.
+_MOST_AT_ONCE = 100
+#: Calculations that are kept, and shown.
+_KEPT_CALCULATIONS = 50
 
 
 class Reply(StrEnum):
@@ -73,7 +74,6 @@ class View:
     used_gpus: float | None
     committed: float | None
     debt_h: float
-    new_classes: frozenset[str]
     events: int
     refused: int
     batches: int
@@ -82,8 +82,8 @@ class View:
 
 class _Told(NamedTuple):
     events: Sequence[OnlineEvent]
-    outcomes: Future[list[Reception]]
     malformed: int
+    outcomes: Future[list[Reception]]
 
 
 class Publisher:
@@ -103,16 +103,21 @@ class Publisher:
     ) -> None:
         self.folder = folder
         self._clock = clock
+        missing = UsageError(f"{folder}: no calculator has begun there; give the instance, as in --instance NAME")
         if instance is None and not is_begun(folder):
-            raise self._miss_instance()
+            raise missing
         self._store = Store(folder)
         try:
-            self._instance = instance if instance is not None else self._read_instance()
-            stored = Terms.parse(self._store.read_meta("terms") or {})
+            known = self._store.read("instance") if instance is None else instance.to_json_data()
+            if known is None:
+                raise missing
+            self._instance = BoaInstance.parse(known) if instance is None else instance
+            stored = Terms.parse(self._store.read("terms") or {})
             self._terms = terms if isinstance(terms, Terms) else stored.replace(**(terms or {}))
             self._calculator = self._restore()
-            given = {"instance": self._instance.to_json_data(), "terms": self._terms.to_json_data()}
-            self._store.commit(meta={**given, "state": self._calculator.to_json_data()})
+            self._commit_state(instance=known, terms=self._terms.to_json_data())
+            self._calculations = tuple(map(Calculation.parse, self._store.read("calculations") or ()))
+            self._events = int(self._store.read("events") or 0)
         except BaseException:
             self._store.close()
             raise
@@ -120,35 +125,23 @@ class Publisher:
         self._refused = self._batches = 0
         self._began_s = clock()
         self._estimated = self._calculator.knowledge.estimate()
-        self._calculations = tuple(Calculation.parse(each) for each in self._store.list_calculations())
-        self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="width-calculator")
+        self._told: deque[_Told] = deque()
+        self._worker = ThreadPoolExecutor(1, "width-calculator")  # which alone changes anything
         self.view = self._look()
 
-    def _read_instance(self) -> BoaInstance:
-        stored = self._store.read_meta("instance")
-        if stored is None:
-            raise self._miss_instance()
-        return BoaInstance.parse(stored)
-
-    def _miss_instance(self) -> UsageError:
-        return UsageError(f"{self.folder}: no calculator has begun there; give the instance, as in --instance NAME")
-
     def _restore(self) -> WidthCalculator:
-        state = self._store.read_meta("state")
+        state = self._store.read("state")
         return WidthCalculator(self._instance, self._terms, now_s=self._clock(), state=state)
 
     def start(self) -> None:
-        """Publish what is known, calculate where there is reason to, and begin to take events."""
+        """Publish what is known, and calculate where there is reason to."""
         self._publish()
-        self.take()
-        self._thread.start()
+        with suppress(OutputError):  # it is tried again
+            self.calculate()
 
     def stop(self) -> None:
-        """Take what was told, and end."""
-        if self._thread.is_alive():
-            self._told.put(None)
-            self._thread.join()
+        """Take what was told, end, and let another one have the folder."""
+        self._worker.shutdown()
         self._store.close()
 
     def tell(self, events: Sequence[OnlineEvent], *, malformed: int = 0) -> Future[list[Reception]]:
@@ -156,60 +149,54 @@ class Publisher:
 
         The future raises :class:`OutputError` where they could not be written down; then none of them counts.
         """
-        told = _Told(events, Future(), malformed)
-        self._told.put(told)
+        told = _Told(events, malformed, Future())
+        self._told.append(told)
+        self._worker.submit(self._take)
         return told.outcomes
 
-    def _run(self) -> None:
-        ended = False
-        while not ended:
-            told, ended = self._gather()
-            self.take(told)
+    def calculate(self) -> None:
+        """Calculate widths where there is reason to, and publish them; OutputError where that cannot be written."""
+        self._worker.submit(self._calculate).result()
 
-    def _gather(self) -> tuple[list[_Told], bool]:
-        """Return what was told since, after a beat at the latest, and whether it is time to end."""
-        told: list[_Told] = []
-        count = 0
+    def _take(self) -> None:
+        """Take what was told since, of many in one transaction, and answer."""
+        since = [self._told.popleft() for _ in range(min(len(self._told), _MOST_AT_ONCE))]
+        told = [one for one in since if one.outcomes.set_running_or_notify_cancel()]  # the others are gone
+        if not told:
+            return
         try:
-            while count < _MOST_AT_ONCE:
-                one = self._told.get_nowait() if told else self._told.get(timeout=_BEAT_S)
-                if one is None:
-                    return told, True
-                if one.outcomes.set_running_or_notify_cancel():  # else whoever told is gone
-                    told.append(one)
-                    count += len(one.events)
-        except queue.Empty:
-            pass
-        return told, False
+            with self._undoing():
+                self._refused += sum(one.malformed for one in told)
+                events = [event for one in told for event in one.events]
+                outcomes = iter(self._record(events) if events else ())
+                self.view = self._look()  # whoever is answered sees what was told
+        except OutputError as error:
+            for one in told:
+                one.outcomes.set_exception(error)
+        else:
+            for one in told:
+                one.outcomes.set_result(list(islice(outcomes, len(one.events))))
 
-    def take(self, told: Sequence[_Told] = ()) -> None:
-        """Take what was told, answer, and calculate where there is reason to: what the thread does over and over."""
+    def _calculate(self) -> None:
+        with self._undoing():
+            made = self._calculator.consider(self._clock())
+            if made is not None:
+                self._note(made)
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Change something; whatever goes wrong, a full disk or a bug, what was not written down has not happened."""
         try:
             if self._astray:
                 self._calculator, self._astray = self._restore(), False
-            self._take(told)
-        except Exception as error:  # noqa: BLE001 - whatever it was, a full disk or a bug: the next ones are taken
-            _LOG.error("%s", error, exc_info=not isinstance(error, OptplanError))
-            self._astray = True  # what was not written down has not happened
-            for one in told:
-                if not one.outcomes.done():
-                    one.outcomes.set_exception(OutputError(str(error)))
+            yield
+        except Exception as error:
+            self._astray = True
+            if not isinstance(error, OptplanError):
+                _LOG.exception("the calculator failed, and goes on with what it has written down")
+            raise OutputError(str(error)) from error
 
-    def _take(self, told: Sequence[_Told]) -> None:
-        if told:
-            self._refused += sum(one.malformed for one in told)
-            events = [event for one in told for event in one.events]
-            outcomes = self._commit(events) if events else []
-            self.view = self._look()  # whoever is answered sees what was told
-            for one in told:
-                one.outcomes.set_result(outcomes[: len(one.events)])
-                outcomes = outcomes[len(one.events) :]
-        made = self._calculator.consider(self._clock())
-        if made is not None:
-            self._note(made)
-            self.view = self._look()
-
-    def _commit(self, events: list[OnlineEvent]) -> list[Reception]:
+    def _record(self, events: list[OnlineEvent]) -> list[Reception]:
         """Take a batch and write it down, together with the state that follows from it."""
         known = self._store.find_known({event.id for event in events})
         fresh: dict[str, OnlineEvent] = {}
@@ -219,28 +206,35 @@ class Publisher:
         complaints = dict(zip(fresh, self._calculator.take(fresh.values(), self._clock()), strict=True))
         taken = [each for each, complaint in complaints.items() if complaint is None]
         if taken:
-            self._store.commit(ids=taken, meta={"state": self._calculator.to_json_data()})
+            self._commit_state(ids=taken, events=self._events + len(taken))
         outcomes = []
         for event in events:
-            if event.id in known or fresh[event.id] is not event:
+            if fresh.get(event.id) is not event:
                 outcomes.append(Reception(Reply.REPEATED))
             elif complaint := complaints[event.id]:
                 outcomes.append(Reception(Reply.REFUSED, str(complaint)))
             else:
                 outcomes.append(Reception(Reply.TAKEN))
         self._batches += 1
+        self._events += len(taken)
         self._refused += sum(outcome.answer is Reply.REFUSED for outcome in outcomes)
         return outcomes
 
     def _note(self, made: Calculation) -> None:
         """Write a calculation down, then publish: a table that readers see is one that a new start knows."""
-        self._store.commit(calculation=made.to_json_data(), meta={"state": self._calculator.to_json_data()})
-        self._calculations = (made, *self._calculations)[:KEPT_CALCULATIONS]
+        calculations = (made, *self._calculations)[:_KEPT_CALCULATIONS]
+        self._commit_state(calculations=[each.to_json_data() for each in calculations])
+        self._calculations = calculations
         self._estimated = self._calculator.knowledge.estimate()
         level = logging.WARNING if made.verdict in (Verdict.OVER_BUDGET, Verdict.FAILED) else logging.INFO
         _LOG.log(level, "%s: %s", made.verdict, "; ".join((made.reason, *made.notes)))
         if made.verdict is Verdict.PUBLISHED:
             self._publish()
+        self.view = self._look()
+
+    def _commit_state(self, ids: Sequence[str] = (), **named: Any) -> None:  # noqa: ANN401 - plain data
+        """Write down where the calculator stands, with what has led there."""
+        self._store.commit(ids, state=self._calculator.to_json_data(), **named)
 
     def _publish(self) -> None:
         """Put the table where readers find it: by one renaming, so that there is always a whole one."""
@@ -257,8 +251,7 @@ class Publisher:
             used_gpus=calculator.knowledge.used(),
             committed=calculator.ledger.mean_committed,
             debt_h=calculator.ledger.debt_h,
-            new_classes=frozenset(name for name, each in calculator.knowledge.classes.items() if each.is_new),
-            events=self._store.count_events(),
+            events=self._events,
             refused=self._refused,
             batches=self._batches,
             began_s=self._began_s,

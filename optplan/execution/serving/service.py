@@ -1,4 +1,4 @@
-"""The width calculator over HTTP: events in, the table, the page and the metrics out.
+"""The width calculator over HTTP: events in, the table and the metrics out.
 
 On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.execution.serving.access`). Bodies are
 JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file. Importing this says which
@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
 from optplan.execution.online.events import parse_events
-from optplan.execution.serving import access
+from optplan.execution.runs import interruptible
+from optplan.execution.serving.access import find_token, is_from_own_page, is_right
+from optplan.execution.serving.metrics import render_metrics
 from optplan.execution.serving.publisher import Publisher, Reception, Reply
-from optplan.execution.serving.showing import describe, render_metrics
-from optplan.formulations.boa.data.instance import BoaInstance
 
 try:
     from aiohttp import web
 except ModuleNotFoundError:
     raise MissingExtraError("aiohttp", "serve") from None
 
+
+_LOG = logging.getLogger(__name__)
 
 #: Bytes of a request's body at most: some 5,000 events.
 MOST_BYTES = 1024 * 1024
@@ -35,137 +36,69 @@ _BODY_S = 30.0
 _HEADER_S = 10.0
 #: Connections at a time; each takes an open file, of which systems allow 1,024.
 _MOST_CONNECTIONS = 200
-_STATIC = {
-    "/": ("optplan.execution.serving", "static/page.html", "text/html"),
-    "/page.js": ("optplan.execution.serving", "static/page.js", "text/javascript"),
-    "/page.css": ("optplan.execution.serving", "static/page.css", "text/css"),
-    "/report.css": ("optplan.reporting", "templates/report.css", "text/css"),
-}
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+_PUBLISHER, _TOKEN = web.AppKey("publisher", Publisher), web.AppKey("token", str)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True)
-class Door:
-    """Where a service listens, and who may come in.
+@web.middleware
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let in whoever may, and say in JSON what went wrong."""
+    if not is_from_own_page(request.headers):
+        return _complain(403, "Origin", "requests of other pages are not answered")
+    if not is_right(request.app[_TOKEN], find_token(request.headers)):
+        refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN")
+        refused.headers["WWW-Authenticate"] = 'Bearer realm="optplan"'
+        return refused
+    if request.method == "POST":
+        if request.content_type != "application/json":
+            return _complain(415, "Content-Type", "application/json is needed")
+        if "Content-Encoding" in request.headers:
+            return _complain(415, "Content-Encoding", "bodies are to be sent as they are")
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        return _complain(error.status, "", error.reason)
+    except DataError as error:
+        await asyncio.wrap_future(request.app[_PUBLISHER].tell((), malformed=1))
+        return _complain(400, error.path, str(error))
+    except OutputError as error:
+        return _complain(503, "", str(error))
+    except OptplanError as error:
+        return _complain(500, "", str(error))
+    response.headers.update(_HEADERS)
+    return response
 
-    Nothing is answered without the token; port 0 takes a free one; requests may call the host by ``names``, by those of
-    loopback, and as ``host``.
-    """
 
-    token: str
-    host: str = "127.0.0.1"
-    port: int = 0
-    names: tuple[str, ...] = ()
-
-    @property
-    def own_names(self) -> frozenset[str]:
-        """All names by which requests may call the host."""
-        listening = f"[{self.host}]" if ":" in self.host else self.host
-        others = access.LOOPBACK if access.is_loopback(self.host) else ()
-        return frozenset(map(access.name_of, (*self.names, listening, *others)))
+async def _get_widths(request: web.Request) -> web.StreamResponse:
+    table = request.app[_PUBLISHER].view.table
+    if table is None:
+        return _complain(404, "", "no table was calculated yet")
+    tag = f'"{table.number}"'
+    if request.headers.get("If-None-Match") == tag:
+        return web.Response(status=304, headers={"ETag": tag})
+    return web.json_response(table.to_json_data(), headers={"ETag": tag})
 
 
-@dataclass
-class _Service:
-    publisher: Publisher
-    door: Door
-    _frontier: tuple[str, bytes] = ("", b"")
-    _drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
+async def _get_metrics(request: web.Request) -> web.StreamResponse:
+    kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    return web.Response(body=render_metrics(request.app[_PUBLISHER].view), headers=kind)
 
-    def make_application(self) -> web.Application:
-        @web.middleware  # which a method cannot be
-        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._guard(request, handler)
 
-        application = web.Application(middlewares=[guard], client_max_size=MOST_BYTES)
-        application.router.add_get("/v1/widths", self._get_widths)
-        application.router.add_get("/v1/state", self._get_state)
-        application.router.add_get("/v1/frontier", self._get_frontier)
-        application.router.add_get("/metrics", self._get_metrics)
-        application.router.add_post("/v1/events", self._post_events)
-        for path in _STATIC:
-            application.router.add_get(path, self._get_static)
-        return application
-
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let in whoever may, and say in JSON what went wrong."""
-        headers = request.headers
-        if not access.is_own(headers, self.door.own_names):
-            return _complain(421, "Host", "this service has another name; see --name")
-        if not access.is_from_own_page(headers):
-            return _complain(403, "Origin", "requests of other pages are not answered")
-        if not access.is_right(self.door.token, access.find_token(headers)):
-            refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN, or Basic with it as password")
-            refused.headers["WWW-Authenticate"] = 'Basic realm="optplan"'
-            return refused
-        if request.method == "POST":
-            if request.content_type != "application/json":
-                return _complain(415, "Content-Type", "application/json is needed")
-            if "Content-Encoding" in headers:
-                return _complain(415, "Content-Encoding", "bodies are to be sent as they are")
-        try:
-            response = await handler(request)
-        except web.HTTPException as error:
-            return _complain(error.status, "", error.reason)
-        except DataError as error:
-            await asyncio.wrap_future(self.publisher.tell((), malformed=1))
-            return _complain(400, error.path, str(error))
-        except OutputError as error:
-            return _complain(503, "", str(error))
-        except OptplanError as error:
-            return _complain(500, "", str(error))
-        response.headers.update(_HEADERS)
-        return response
-
-    async def _get_static(self, request: web.Request) -> web.StreamResponse:
-        package, name, content_type = _STATIC[request.path]
-        text = (resources.files(package) / name).read_text("utf-8")
-        return web.Response(text=text, content_type=content_type)
-
-    async def _get_widths(self, request: web.Request) -> web.StreamResponse:
-        table = self.publisher.view.table
-        if table is None:
-            return _complain(404, "", "no table was calculated yet")
-        tag = f'"{table.number}"'
-        if request.headers.get("If-None-Match") == tag:
-            return web.Response(status=304, headers={"ETag": tag})
-        return web.json_response(table.to_json_data(), headers={"ETag": tag})
-
-    async def _get_state(self, _: web.Request) -> web.StreamResponse:
-        return web.json_response(describe(self.publisher.view))
-
-    async def _get_metrics(self, _: web.Request) -> web.StreamResponse:
-        return web.Response(
-            body=render_metrics(self.publisher.view),
-            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
-        )
-
-    async def _get_frontier(self, _: web.Request) -> web.StreamResponse:
-        """Return what each budget would buy, under the estimates of the last calculation; kept until the next one."""
-        instance = self.publisher.view.instance
-        async with self._drawing:
-            which = instance.content_hash()
-            if self._frontier[0] != which:
-                self._frontier = (which, await asyncio.to_thread(_draw_frontier, instance))
-            return web.Response(body=self._frontier[1], content_type="application/json")
-
-    async def _post_events(self, request: web.Request) -> web.StreamResponse:
-        """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
-        events, wrong = parse_events(await _read_json(request))
-        count = len(events) + len(wrong)
-        told = await asyncio.wrap_future(self.publisher.tell(events, malformed=len(wrong))) if count else []
-        answered = iter(told)
-        every = [Reception(Reply.REFUSED, wrong[n]) if n in wrong else next(answered) for n in range(count)]
-        return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
+async def _post_events(request: web.Request) -> web.StreamResponse:
+    """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
+    events, wrong = parse_events(await _read_json(request))
+    told = await asyncio.wrap_future(request.app[_PUBLISHER].tell(events, malformed=len(wrong)))
+    answered = iter(told)
+    every = [
+        Reception(Reply.REFUSED, wrong[number]) if number in wrong else next(answered)
+        for number in range(len(events) + len(wrong))
+    ]
+    counts = {answer.value: sum(outcome.answer is answer for outcome in every) for answer in Reply}
+    errors = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(every) if outcome.complaint]
+    return web.json_response({**counts, "errors": errors}, status=422 if errors else 200)
 
 
 class _Refusal(asyncio.Protocol):
@@ -177,8 +110,8 @@ class _Refusal(asyncio.Protocol):
         transport.close()
 
 
-async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
-    """Have a runner answer where the door is, so many connections at a time."""
+async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server:
+    """Have a runner answer on an address, so many connections at a time."""
     server = runner.server
     assert server is not None  # it is set up
 
@@ -186,17 +119,9 @@ async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
         return _Refusal() if len(server.connections) >= _MOST_CONNECTIONS else server()
 
     try:
-        return await asyncio.get_running_loop().create_server(admit, door.host, door.port)
+        return await asyncio.get_running_loop().create_server(admit, host, port)
     except OSError as error:
-        raise OutputError(f"{door.host}:{door.port} cannot be listened on ({error.strerror})") from None
-
-
-def _draw_frontier(instance: BoaInstance) -> bytes:
-    from optplan.solving import frontier
-
-    line = frontier(instance)
-    data = {"unit": line.budget_unit, "budgets": line.budgets.tolist(), "mean_jct_s": line.objectives.tolist()}
-    return json.dumps({**data, "budget": instance.budget_amount()}).encode()
+        raise OutputError(f"{host}:{port} cannot be listened on ({error.strerror})") from None
 
 
 async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it says
@@ -210,35 +135,51 @@ async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it
         raise DataError("body", f"is no JSON ({str(error)[:200]})", 'send an object, or {"events": [...]}') from None
 
 
-def _summarise(outcomes: Sequence[Reception]) -> dict[str, Any]:
-    counts = {answer.value: sum(outcome.answer is answer for outcome in outcomes) for answer in Reply}
-    wrong = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(outcomes) if outcome.complaint]
-    return {**counts, "errors": wrong}
-
-
 def _complain(status: int, path: str, message: str) -> web.Response:
     error = {"message": message, **({"path": path} if path else {})}
     return web.json_response({"error": error}, status=status, headers=_HEADERS)
 
 
+async def repeat(look: Callable[[], object], every_s: float) -> None:
+    """Look over and over, in a thread of its own; what goes wrong is logged once, and tried again."""
+    wrong = ""
+    while True:
+        try:
+            await asyncio.to_thread(look)
+            wrong = ""
+        except (OptplanError, OSError) as error:
+            if str(error) != wrong:
+                _LOG.error("%s", error)
+            wrong = str(error)
+        await asyncio.sleep(every_s)
+
+
 async def serve(
     publisher: Publisher,
-    door: Door,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
     *,
     stop: asyncio.Event,
     on_ready: Callable[[str], None],
-    sources: Sequence[Callable[[], Awaitable[None]]] = (),
+    looks: Sequence[tuple[Callable[[], object], float]] = (),
 ) -> None:
-    """Serve a started publisher until told to stop; ``on_ready`` gets the address, ``sources`` run beside."""
-    application = _Service(publisher, door).make_application()
+    """Serve a started publisher to whoever has the token, until told to stop; port 0 takes a free one.
+
+    ``on_ready`` gets the address; ``looks`` are done over and over beside, so many seconds apart.
+    """
+    application = web.Application(middlewares=[_guard], client_max_size=MOST_BYTES)
+    application[_PUBLISHER], application[_TOKEN] = publisher, token
+    application.add_routes([web.get("/v1/widths", _get_widths), web.get("/metrics", _get_metrics)])
+    application.add_routes([web.post("/v1/events", _post_events)])
     runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()
-    running = [asyncio.ensure_future(source()) for source in sources]
+    running = [asyncio.ensure_future(repeat(*each)) for each in looks]
     listening: asyncio.Server | None = None
     try:
-        listening = await _listen(runner, door)
+        listening = await _listen(runner, host, port)
         port = listening.sockets[0].getsockname()[1]
-        on_ready(f"http://{f'[{door.host}]' if ':' in door.host else door.host}:{port}")
+        on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         await stop.wait()
     finally:
         if listening is not None:
@@ -247,3 +188,21 @@ async def serve(
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await runner.cleanup()
+
+
+def run(publisher: Publisher, *where: Any, **how: Any) -> int:  # noqa: ANN401 - as serve's
+    """Serve as :func:`serve` does until a signal asks to end; return the exit code that is due."""
+    codes: list[int] = []
+
+    async def serve_on() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def end(code: int) -> None:
+            codes.append(code)
+            loop.call_soon_threadsafe(stop.set)
+
+        with interruptible(end):
+            await serve(publisher, *where, stop=stop, **how)
+
+    asyncio.run(serve_on())
+    return codes[0]

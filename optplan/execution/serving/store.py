@@ -1,4 +1,4 @@
-"""What the calculator has written down: an SQLite file with the instance, the ids of events, the state and its history.
+"""What the calculator has written down: an SQLite file with the ids of events and, by name, all else.
 
 A batch of events and the state that follows from it are one transaction, in write-ahead logging with full
 synchronisation: whatever was confirmed survives kill -9 and the loss of power, and counts once.
@@ -10,13 +10,13 @@ import json
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError, OutputError
-from optplan.execution.journal import connect, hold_folder, writing
-from optplan.execution.locks import find_holder
+from optplan.execution.journal import connect, has_tables, hold_folder, writing
+from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.serving.access import TOKEN_FILE
 
 #: Version of the tables; others are refused.
@@ -24,14 +24,11 @@ _VERSION = 1
 _TABLES = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE events (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
-    CREATE TABLE calculations (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
 """
 
-_FILE, _LOCK = "calculator.sqlite", "calculator.lock"
+_FILE = "calculator.sqlite"
 #: What may lie in a folder in which no calculator has begun: after a kill, a token that was put there, a volume's own.
-_HARMLESS = (_LOCK, TOKEN_FILE, "lost+found")
-#: Calculations that are kept, and shown.
-KEPT_CALCULATIONS = 50
+_HARMLESS = (DRIVER_LOCK, TOKEN_FILE, "lost+found")
 #: Ids of so many events are kept at least; a repetition of an older one would count again.
 _KEPT_IDS = 2_000_000
 
@@ -44,7 +41,7 @@ class Store:
         try:
             with ExitStack() as held:
                 busy = "another calculator runs there; stop it, or give another folder"
-                held.callback(os.close, hold_folder(folder / _FILE, "calculator", _HARMLESS, _LOCK, busy))
+                held.callback(os.close, hold_folder(folder / _FILE, "calculator", _HARMLESS, DRIVER_LOCK, busy))
                 self._connection = connect(folder / _FILE, _TABLES, _VERSION)
                 self._held = held.pop_all()
         except (OSError, sqlite3.Error) as error:
@@ -52,55 +49,30 @@ class Store:
                 raise _describe_broken(folder, error) from None
             raise OutputError(f"{folder} cannot be written ({error}); give another folder") from None
 
-    def read_meta(self, name: str) -> Any:  # noqa: ANN401 - plain data
+    def read(self, name: str) -> Any:  # noqa: ANN401 - plain data
         """Return what was stored under a name; None where nothing was."""
-        with self._reading():
-            row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-            return None if row is None else json.loads(row[0])
+        with _reading(self.folder):
+            return _find(self._connection, name)
 
     def find_known(self, ids: Collection[str]) -> set[str]:
         """Return those ids that were written down before."""
         query = "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?))"
-        with self._reading():
+        with _reading(self.folder):
             return {row[0] for row in self._connection.execute(query, (json.dumps(list(ids)),))}
 
-    def count_events(self) -> int:
-        """Return how many events were ever written down."""
-        with self._reading():
-            return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
-
-    def list_calculations(self) -> list[Any]:
-        """Return the latest calculations, the last one first."""
-        with self._reading():
-            rows = self._connection.execute("SELECT body FROM calculations ORDER BY number DESC")
-            return [json.loads(row[0]) for row in rows]
-
-    def commit(
-        self, *, meta: dict[str, Any], ids: Iterable[str] = (), calculation: dict[str, Any] | None = None
-    ) -> None:
-        """Write down new events, a calculation and what has changed besides, all or none."""
+    def commit(self, ids: Iterable[str] = (), **named: Any) -> None:  # noqa: ANN401 - plain data
+        """Write down the ids of new events, and by name what has changed besides, all or none."""
         connection = self._connection
         with writing(connection, self.folder / _FILE, "make room"):
             connection.executemany("INSERT INTO events (id) VALUES (?)", ((each,) for each in ids))
-            rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in meta.items()]
+            connection.execute("DELETE FROM events WHERE number <= (SELECT max(number) FROM events) - ?", (_KEPT_IDS,))
+            rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in named.items()]
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
-            if calculation is not None:
-                connection.execute("INSERT INTO calculations (body) VALUES (?)", (json.dumps(calculation),))
-                for table, kept in (("calculations", KEPT_CALCULATIONS), ("events", _KEPT_IDS)):
-                    last = f"(SELECT max(number) FROM {table})"
-                    connection.execute(f"DELETE FROM {table} WHERE number <= {last} - ?", (kept,))
 
     def close(self) -> None:
         """Close the file, and let another calculator have the folder."""
         self._connection.close()
         self._held.close()
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, ValueError) as error:
-            raise _describe_broken(self.folder, error) from None
 
 
 def is_begun(folder: Path) -> bool:
@@ -108,9 +80,25 @@ def is_begun(folder: Path) -> bool:
     return (folder / _FILE).is_file()
 
 
-def find_publisher(folder: Path) -> int | None:
-    """Return the process that publishes from a folder; None where none does."""
-    return find_holder(folder, _LOCK)
+def read_stored(folder: Path, name: str) -> Any:  # noqa: ANN401 - plain data
+    """Return what a calculator has stored under a name, whether or not it runs; None where nothing was."""
+    with _reading(folder), closing(connect(folder / _FILE, _TABLES, _VERSION, writable=False)) as connection:
+        return _find(connection, name) if has_tables(connection) else None  # killed before it wrote anything
+
+
+def _find(connection: sqlite3.Connection, name: str) -> Any:  # noqa: ANN401 - plain data
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return None if row is None else json.loads(row[0])
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except (sqlite3.Error, ValueError) as error:
+        raise _describe_broken(folder, error) from None
 
 
 def _describe_broken(folder: Path, error: Exception) -> DataError:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -82,6 +82,8 @@ class StreamDriver(Loop[StreamState]):
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner = learner
         self._rows = Rows()
+        for job in state.jobs.values():
+            self._rows.restore(job.name, job.job_class, job.row)
         self._allocator = Allocator(state.table, rules, at_once=executor.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
@@ -89,12 +91,6 @@ class StreamDriver(Loop[StreamState]):
         # Who will have held so much that others come first, and when.
         self._lagging: VirtualClock[str] = VirtualClock()
         self._told: Mapping[str, int] = {}
-
-    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
-        """Take over what an earlier driver left behind."""
-        for job in self._state.jobs.values():
-            self._rows.restore(job.name, job.job_class, job.row)
-        super().resume(changes, starts=starts)
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
@@ -104,9 +100,9 @@ class StreamDriver(Loop[StreamState]):
         state, decided = self._state, list[told.Record]()
 
         def emit(record: told.Record) -> None:
+            self._report(record)
             state.apply(record)
             decided.append(record)
-            self._report(record)
 
         if not state.jobs:
             self._learn(now_s, emit)  # the first widths are those of what was known before any job came
@@ -202,8 +198,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
-        remaining, gpus = self._state.remaining, sum(job.place.values())
-        left = math.inf if remaining is None else remaining.left_s(job.job_class, job.iterations, job.row)
+        gpus, left = sum(job.place.values()), self._state.remaining.left_s(job.job_class, job.iterations, job.row)
         held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
         attained = job.gpu_s + held_s * gpus
         if self._rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
@@ -271,9 +266,8 @@ class StreamDriver(Loop[StreamState]):
         """Ask for nodes that are missing, and give back those that nobody needs."""
         state = self._state
         for kind, wanted in decision.nodes.items():
-            held, made = len(state.pools.get(kind, ())), state.made.get(kind, 0)
-            for number in range(wanted - held):
-                emit(told.NodeWanted(now_s, f"{kind}.node-{made + number + 1:05d}", kind, kind, kind))
+            for _ in range(wanted - len(state.pools.get(kind, ()))):
+                emit(told.NodeWanted(now_s, f"{kind}.node-{len(state.nodes) + 1:05d}", kind, kind, kind))
         for name in decision.idle:
             if not state.taken.get(name):
                 emit(told.NodeReleasing(now_s, name))
@@ -307,12 +301,12 @@ class StreamDriver(Loop[StreamState]):
             self._executor.prune(stored, ())
 
     def _note(self, fact: told.Record) -> None:
-        super()._note(fact)
         self._report(fact)
+        super()._note(fact)
 
     def _report(self, record: told.Record) -> None:
         if self._learner is not None:
-            self._learner.see(record)
+            self._learner.see(record, self._state)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.online.witness import Witness
-from optplan.execution.records import JobArrived, NodeChanged, NodeWanted, OperationEnded, OperationWanted, Record
-from optplan.execution.state import Phase
+from optplan.execution.state import NodeState, Phase
+from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.speedup import Evidence
@@ -35,72 +36,53 @@ class Reporter(Witness):
     def __init__(self, instance: BoaInstance, sizes: Mapping[str, int] | None = None) -> None:
         super().__init__(instance)
         self._sizes = sizes or {}
-        # By job that is not over: its epochs in all, and those that were seen.
-        self._jobs: dict[str, tuple[int, set[int]]] = {}
-        self._types: dict[str, str] = {}
-        self._launched_s: dict[str, float] = {}
-        # By operation: its job, GPUs, their type, and since when.
-        self._holding: dict[str, tuple[str, int, str, float]] = {}
+        # By job that is not over, its epochs that were seen.
+        self._seen: dict[str, set[int]] = {}
         # Jobs that hold nothing, and since when; who has waited longest is the first.
         self._idle: dict[str, float] = {}
 
-    def see(self, record: told.Record) -> None:
-        """Take note of a record of the stream, whether it is new or read from the journal."""
+    def see(self, record: told.Record, state: StreamState) -> None:
+        """Take note of a record of the stream, new or read from the journal, which is not in its state yet."""
         match record:
             case told.EpochDone():  # what comes most
-                self._see_epoch(record)
-            case told.NodeWanted():
-                self._types[record.node] = record.resource
+                operation, seen = state.operations[record.operation].operation, record.epochs
+                if record.seconds and seen not in self._seen[operation.trial]:  # one that comes again counts once
+                    self._seen[operation.trial].add(seen)
+                    where = operation.workers, record.seconds, record.t, state.type_of(operation)
+                    self.note_epoch(operation.trial, seen, *where)
             case told.NodeChanged():
-                self._see_node(record)
+                self._see_node(record, state.nodes[record.node])
             case told.JobArrived():
-                self._jobs[record.job] = record.epochs, set()
-                self._idle[record.job] = record.t
+                self._seen[record.job], self._idle[record.job] = set(), record.t
                 self.note_arrival(record.job, record.job_class, record.t, record.committed)
             case told.OperationWanted():
-                gpus, gpu_type = sum(record.place.values()), self._types[next(iter(record.place))]
-                self._holding[record.operation] = record.trial, gpus, gpu_type, record.t
                 self._idle.pop(record.trial, None)
-            case told.OperationEnded():
-                job = self._leave(record)
-                if record.iterations >= self._jobs[job][0]:
-                    self._see_end(job, record.t, whole=True)
-            case told.OperationFailed():
-                self._leave(record)
+            case told.OperationEnded() | told.OperationFailed():
+                held = state.operations[record.operation]
+                job, held_s = state.jobs[held.operation.trial], record.t - held.wanted_s
+                self._idle[job.name] = record.t
+                self.note_held(job.name, held.operation.workers, held_s, state.type_of(held.operation))
+                if isinstance(record, told.OperationEnded) and record.iterations >= job.epochs:
+                    self._see_end(job.name, record.t, whole=True)
             case told.TrialDropped():
                 self._see_end(record.trial, record.t, whole=False)
 
-    def recall(self, records: Iterable[told.Record]) -> None:
-        """Take note of what the journal knows."""
+    def recall(self, records: Iterable[told.Record], state: StreamState) -> None:
+        """Take note of what the journal knows, from the state before it on."""
         for record in records:
-            self.see(record)
+            self.see(record, state)
+            state.apply(record)
 
-    def _see_node(self, record: told.NodeChanged) -> None:
-        """Note how long a node took to start."""
-        if record.phase == Phase.LAUNCHING:
-            self._launched_s[record.node] = record.t
-        elif (launched_s := self._launched_s.pop(record.node, record.t)) < record.t:
-            gpu_type, seconds = self._types[record.node], record.t - launched_s
-            self.note_start(f"{record.node} {record.phase}", self._sizes.get(gpu_type, 1), seconds, record.t, gpu_type)
-
-    def _leave(self, record: told.OperationEnded | told.OperationFailed) -> str:
-        """Note what an operation held that is over, and return its job."""
-        job, gpus, gpu_type, since_s = self._holding.pop(record.operation)
-        self._idle[job] = record.t
-        self.note_held(job, gpus, record.t - since_s, gpu_type)
-        return job
-
-    def _see_epoch(self, record: told.EpochDone) -> None:
-        """Note where an epoch ran for how long; one that comes again counts once."""
-        (job, gpus, gpu_type, _), epoch = self._holding[record.operation], record.epochs
-        seen = self._jobs[job][1]
-        if not record.seconds or epoch in seen:
-            return
-        seen.add(epoch)
-        self.note_epoch(job, epoch, gpus, record.seconds, record.t, gpu_type)
+    def _see_node(self, record: told.NodeChanged, node: NodeState) -> None:
+        """Note how long a node took to start, or was paid until it went; when its launch began may be told late."""
+        began_s, until_s = (record.t, node.ready_s) if record.phase == Phase.LAUNCHING else (node.launch_s, record.t)
+        is_new = node.ready_s is None or record.phase == Phase.LAUNCHING
+        if is_new and began_s is not None and until_s is not None and began_s < until_s:
+            gpus, what = self._sizes.get(node.resource, 1), f"{record.node} {record.phase}"
+            self.note_start(what, gpus, until_s - began_s, record.t, node.resource)
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
-        del self._jobs[job]
+        del self._seen[job]
         self._idle.pop(job, None)
         self.note_end(job, at_s, whole=whole)
 
@@ -132,65 +114,49 @@ _SAME = 1e-3
 _AT_ONCE_S = 1.0
 
 
-def calibrate(instance: BoaInstance, records: Sequence[Record]) -> tuple[BoaInstance, tuple[str, ...]]:
+def calibrate(
+    instance: BoaInstance, records: Sequence[told.Record], state: StreamState
+) -> tuple[BoaInstance, tuple[str, ...]]:
     """Write what a stream measured into an instance; return a line for each figure that changed.
 
-    Sizes and speeds are those of the width calculator after the stream's last record. A pause is all that a job holds
-    its GPUs for besides its epochs: starting, loading, storing. How often jobs arrive stays as it was.
+    ``state`` is that before its records. Sizes and speeds are those of the width calculator after the last one. A pause
+    is all that a job holds its GPUs for besides its epochs: starting, loading, storing. How often jobs arrive stays as
+    it was.
     """
     reporter = Reporter(instance)
-    reporter.recall(records)
+    # By class and GPU type, seconds for which operations held their GPUs besides their epochs; and by GPU type, seconds
+    # from the request for a node until it could be used.
+    pauses_s: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    starts_s: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        match record:
+            case told.OperationEnded(timings={"steps": steps, "step_s": step_s}):
+                operation = state.operations[record.operation].operation
+                found = pauses_s[operation.segment][state.type_of(operation)]
+                found.append(max(0.0, record.busy_s - steps * step_s))
+            case told.NodeChanged(phase=Phase.READY):
+                node = state.nodes[record.node]
+                starts_s[node.resource].append(record.t - node.wanted_s)
+        reporter.recall([record], state)
     knowledge = Knowledge(instance, _TERMS, now_s=0.0)
-    knowledge.take(reporter.take_events(), max((record.t for record in records), default=0.0))
-    estimated, pauses, starts = knowledge.estimate(), _measure_pauses(records), _measure_starts(records)
-    if not (pauses.keys() & instance.classes.keys() or starts.keys() & instance.gpu_types.keys()):
+    knowledge.take(reporter.take_events(), state.t)
+    if not (pauses_s.keys() & instance.classes.keys() or starts_s.keys() & instance.gpu_types.keys()):
         raise UsageError("nothing was measured: no job of these classes has done an epoch")
-    said: list[str] = []
+    said, estimated = list[str](), knowledge.estimate()
     classes = {
-        name: _pause(name, _resize(instance, name, estimated.classes[name], said), pauses.get(name, {}), said)
+        name: _pause(name, _resize(instance, name, estimated.classes[name], said), pauses_s.get(name, {}), said)
         for name in instance.classes
     }
     types = dict(instance.gpu_types)
-    for name in sorted(types.keys() & starts.keys()):
-        _say(said, f"gpu_types.{name}.start_s", starts[name], types[name].start_s or 0.0)
-        types[name] = types[name].replace(start_s=starts[name] or None)
-    said += [f"{name}: is not in the instance, and left out" for name in sorted(pauses.keys() - classes.keys())]
+    for name in sorted(types.keys() & starts_s.keys()):
+        start_s = fmean(starts_s[name])
+        start_s = start_s if start_s > _AT_ONCE_S else 0.0
+        _say(said, f"gpu_types.{name}.start_s", start_s, types[name].start_s or 0.0)
+        types[name] = types[name].replace(start_s=start_s or None)
+    said += [f"{name}: is not in the instance, and left out" for name in sorted(pauses_s.keys() - classes.keys())]
     if instance.problem is not Problem.RESCALING and any(job_class.rescale_s for job_class in classes.values()):
         said.append(f"problem {instance.problem} plans without pauses; {Problem.RESCALING} counts them")
     return instance.replace(classes=classes, gpu_types=types), tuple(said)
-
-
-def _measure_pauses(records: Iterable[Record]) -> dict[str, dict[str, float]]:
-    """Return, by class and GPU type, the mean seconds for which operations held their GPUs besides their epochs."""
-    classes, types, wanted = dict[str, str](), dict[str, str](), dict[str, OperationWanted]()
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        match record:
-            case JobArrived():
-                classes[record.job] = record.job_class
-            case NodeWanted():
-                types[record.node] = record.resource
-            case OperationWanted():
-                wanted[record.operation] = record
-            case OperationEnded(timings={"steps": steps, "step_s": step_s}):
-                operation = wanted[record.operation]
-                on = types[next(iter(operation.place))]
-                found[classes[operation.trial]][on].append(max(0.0, record.busy_s - steps * step_s))
-    return {name: {on: math.fsum(s) / len(s) for on, s in by_type.items()} for name, by_type in found.items()}
-
-
-def _measure_starts(records: Iterable[Record]) -> dict[str, float]:
-    """Return, by GPU type, the mean seconds from the request for a node until it could be used."""
-    wanted, found = dict[str, NodeWanted](), defaultdict[str, list[float]](list)
-    for record in records:
-        match record:
-            case NodeWanted():
-                wanted[record.node] = record
-            case NodeChanged(phase=Phase.READY):
-                asked = wanted[record.node]
-                found[asked.resource].append(record.t - asked.t)
-    means = {name: math.fsum(seconds) / len(seconds) for name, seconds in found.items()}
-    return {name: mean_s if mean_s > _AT_ONCE_S else 0.0 for name, mean_s in means.items()}
 
 
 def _resize(instance: BoaInstance, name: str, estimated: JobClass, said: list[str]) -> JobClass:
@@ -215,12 +181,11 @@ def _resize(instance: BoaInstance, name: str, estimated: JobClass, said: list[st
     return known.replace(**fields)
 
 
-def _pause(name: str, known: JobClass, measured_s: Mapping[str, float], said: list[str]) -> JobClass:
+def _pause(name: str, known: JobClass, measured_s: Mapping[str, list[float]], said: list[str]) -> JobClass:
     """Take over what jobs of a class were measured to take to start, by type where the class has several."""
     on = dict(known.rescale_s_on)
-    for gpu_type, pause_s in sorted(measured_s.items()):
-        if gpu_type not in known.speedup:
-            continue
+    for gpu_type in sorted(measured_s.keys() & known.speedup.keys()):
+        pause_s = fmean(measured_s[gpu_type])
         by_type = len(known.speedup) > 1 or gpu_type in on
         what = f"rescale_s_on.{gpu_type}" if by_type else "rescale_s"
         _say(said, f"classes.{name}.{what}", pause_s, known.rescale_s_of(gpu_type))

@@ -20,7 +20,6 @@ from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
 from optplan.execution.online.drift import Expectation
 from optplan.execution.online.jobs import Rules
-from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
@@ -173,7 +172,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
     def make_state(self) -> StreamState:
         """Return the state before the first record."""
-        return StreamState(WidthTable.from_plan(self.plan), RemainingTimes(self.plan))
+        return StreamState(self.plan)
 
     def describe(self) -> StreamOutcome:
         """Say how it stands."""
@@ -204,23 +203,15 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
         weights = {unit.id: unit.weight for unit in self.plan.units}
         rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
-        learner, journal = self._make_learner(rules), self.journal
-        return StreamDriver(
-            self.state,
-            self._jobs,
-            rules,
-            options,
-            executor,
-            learner=learner,
-            journal=journal,
-            listener=listener,
-        )
+        learner = self._make_learner(rules)
+        given = self.state, self._jobs, rules, options, executor
+        return StreamDriver(*given, learner=learner, journal=self.journal, listener=listener)
 
     def _make_learner(self, rules: Rules) -> Learner | None:
         if self._instance is None:
             return None
         learner = Learner(self._instance, self.options.terms, self._sizes, rules.most)
-        learner.recall(self.past)
+        learner.recall(self.past, self.make_state())
         return learner
 
     def _make_executor(self) -> Executor:

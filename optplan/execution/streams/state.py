@@ -15,6 +15,7 @@ from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Operation
 from optplan.execution.state import Member, OperationState, Phase, RunState
+from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.plain_data import read_data
 from optplan.schema import FrozenModel
 
@@ -82,17 +83,16 @@ class JobState(Member):
 class StreamState(RunState):
     """The state of a stream, whose jobs are in the order of arrival.
 
-    ``taken`` are the GPUs that operations have by node, ``made`` the nodes that were ever asked for by type;
-    ``changed_jobs`` and ``changed_nodes`` what records have changed since whoever decides has taken them from here.
+    ``taken`` are the GPUs that operations have by node; ``changed_jobs`` and ``changed_nodes`` what records have
+    changed since whoever decides has taken them from here.
     """
 
-    def __init__(self, table: WidthTable, remaining: RemainingTimes | None = None) -> None:
+    def __init__(self, plan: BoaPlan) -> None:
         super().__init__()
-        self.table, self.remaining = table, remaining
+        self.table, self.remaining = WidthTable.from_plan(plan), RemainingTimes(plan)
         self.jobs: dict[str, JobState] = {}
         self.active: dict[str, JobState] = {}
         self.taken: dict[str, int] = {}
-        self.made: dict[str, int] = {}
         self.tables = 0
         self.changed_jobs: dict[str, None] = {}
         self.changed_nodes: dict[str, None] = {}
@@ -103,6 +103,10 @@ class StreamState(RunState):
             self.nodes[name].phase is Phase.READY and gpus <= sizes[self.nodes[name].resource] - self.taken.get(name, 0)
             for name, gpus in place.items()
         )
+
+    def type_of(self, operation: Operation) -> str:
+        """Return of which type the GPUs of an operation are."""
+        return self.nodes[next(iter(operation.place))].resource
 
     def operation_of(self, wanted: told.OperationWanted) -> Operation:
         """Return what an intent asks the executor to start: the job, up to its next change of width or its end."""
@@ -122,7 +126,7 @@ class StreamState(RunState):
             checkpoint=job.checkpoint,
             metrics=job.metrics,
             wanted_s=wanted.t,
-            step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.iterations, job.row),
+            step_s=self.remaining.epoch_s(job.job_class, job.iterations, job.row),
         )
 
     def _apply(self, record: told.Record) -> None:
@@ -157,9 +161,7 @@ class StreamState(RunState):
                 self.changed_jobs[job.name] = None
             case _:
                 super()._apply(record)
-                if isinstance(record, told.NodeWanted):
-                    self.made[record.resource] = self.made.get(record.resource, 0) + 1
-                elif isinstance(record, told.NodeChanged | told.NodeReleasing):
+                if isinstance(record, told.NodeChanged | told.NodeReleasing):
                     self.changed_nodes[record.node] = None
 
     def _start(self, job: JobState, record: told.OperationWanted) -> None:

@@ -61,7 +61,7 @@ def calibrate(
         standing = take_stock(run.state, run.state.t)
         calibrated, said = formulation_of(instance).calibrate(instance, plan, standing)
     else:
-        calibrated, said = calibrate_stream(instance, run.past)
+        calibrated, said = calibrate_stream(instance, run.past, run.make_state())
     where = "on the virtual clock, where nothing is measured, " if run.is_virtual else ""
     source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)

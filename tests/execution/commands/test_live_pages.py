@@ -20,6 +20,9 @@ from optplan.execution.journal import Journal
 from optplan.execution.locks import hold_lock, take_lock
 from optplan.execution.records import Noted, Resumed
 from optplan.execution.running import run as run_search
+from optplan.execution.serving.publisher import Publisher
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.files import read_instance
 from optplan.instances.library import build_named
 from optplan.reporting.reports import prepare_report
 from optplan.solving import solve
@@ -247,8 +250,22 @@ def test_a_browser_follows_a_run(address: str, search: Path, browser: Browser) -
     page.close()
 
 
+def test_the_page_of_a_service_is_served(tmp_path: Path) -> None:
+    """Its state names who runs it, and is another one when widths were calculated."""
+    publisher = Publisher(tmp_path / "state", read_instance("boa-two-classes", BoaInstance))
+    with serving(live.serve_page, tmp_path / "state") as address:
+        before = json.loads(ask(address, "state")[1])
+        assert before["said"] == f"runs as process {os.getpid()}"
+        publisher.calculate()
+        assert json.loads(ask(address, "state")[1])["version"] != before["version"]
+        assert "the first calculation" in ask(address, "")[1]
+        publisher.stop()
+        after = json.loads(ask(address, "state")[1])
+    assert (after["said"], after["alarm"]) == (f"nobody runs it: `optplan serve {tmp_path / 'state'}`", True)
+
+
 def test_one_folder_is_served(run: Runner, search: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not two; not a service, which has a page; the address is printed, with --json on stdout."""
+    """Not two; the address is printed, with --json on stdout."""
     assert "--serve: serves the page of one folder" in run("status", search, search, "--serve").err
     assert "no run is there" in run("status", tmp_path / "none", "--serve").err
     monkeypatch.setattr(live._Server, "serve_forever", lambda _: None)

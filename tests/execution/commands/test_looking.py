@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,36 @@ def test_a_service_is_named_and_asked_to_end(run: Runner, service: Path, killed:
     assert "the service does not run" in again.err
     assert "a service writes its messages to stderr" in run("logs", service).err
     assert "`optplan serve" in run("run", "--resume", service).err
+
+
+def test_a_service_shows_its_table_and_why_it_was_made(run: Runner, tmp_path: Path) -> None:
+    """By hand: on 2.5 GPUs both classes hold two; on one, which does not carry the load of two, that table stays."""
+    table = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.6, 2.0]}
+    one = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [0.5, 0.5], "speedup": {"t4": table}}
+    stream = BoaInstance(classes={"a": one, "b": one}, gpu_types={"t4": {}}, budget="2.5gpu", problem="whole")
+    for budget, at_s in (("2.5gpu", 1_800_000_000.0), ("1gpu", 1_800_000_010.0)):
+        publisher = Publisher(tmp_path / "state", stream.replace(budget=budget), clock=partial(float, at_s))
+        publisher.calculate()
+        publisher.stop()
+        told = run("status", tmp_path / "state")
+        assert "2 (epochs 1 to 2)" in told.out
+        assert "2027-01-15 08:00:00" in told.out
+        assert "the first calculation" in told.out
+        assert ("Over-budget: no widths keep this budget" in told.out) is (budget == "1gpu")
+    data = run("status", tmp_path / "state", "--json").data
+    assert [each["verdict"] for each in data["calculations"]] == ["over-budget", "published"]
+    assert data["table"]["number"] == 1
+    page = tmp_path / "page.html"
+    assert run("report", tmp_path / "state", "-o", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Over-budget: no widths keep this budget" in text
+    assert "2 (epochs 1 to 2)" in text.replace("\u00a0", " ")
+
+
+def test_a_service_that_was_killed_at_once_has_published_nothing(run: Runner, tmp_path: Path) -> None:
+    """Its file is there, and nothing is in it."""
+    (tmp_path / "calculator.sqlite").touch()
+    assert "none published yet" in run("status", tmp_path).out
 
 
 def test_what_has_ended_needs_no_stop(run: Runner, search: Path, killed: list[tuple[int, int]]) -> None:

@@ -19,7 +19,6 @@ from optplan.cli import main
         (("--instance", "boa-one-table", "--move", "500%"), "a part of up to 100% is needed"),
         (("--instance", "boa-one-table", "--class-pattern", "("), "is no regular expression"),
         (("--instance", "boa-one-table", "--new-speedup", "fast"), "--new-speedup: got 'fast'; amdahl:FRACTION"),
-        (("--instance", "boa-one-table", "--timezone", "Mars"), "no time zone"),
         (("--instance", "seer-toy"), "seer"),
     ],
 )

@@ -87,7 +87,7 @@ class Asking:
 def service(tmp_path: Path, stream: BoaInstance) -> Iterator[Asking]:
     """Run a service on a free port of loopback, and end it."""
     pytest.importorskip("aiohttp")
-    from optplan.execution.serving.service import Door, serve
+    from optplan.execution.serving.service import serve
 
     publisher = Publisher(tmp_path / "state", stream, {"settle_s": 0.0})
     publisher.start()
@@ -101,7 +101,7 @@ def service(tmp_path: Path, stream: BoaInstance) -> Iterator[Asking]:
             found.extend([address, asyncio.get_running_loop(), stop])
             ready.set()
 
-        await serve(publisher, Door(TOKEN), stop=stop, on_ready=tell)
+        await serve(publisher, TOKEN, stop=stop, on_ready=tell)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()

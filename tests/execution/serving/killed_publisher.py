@@ -47,6 +47,7 @@ def _tell_on(folder: Path, first: int, told: int) -> None:
     while True:
         publisher.tell(_make_batch(number)).result()
         os.write(told, f"{number}\n".encode())
+        publisher.calculate()
         number += 1
 
 

@@ -41,16 +41,13 @@ def test_a_short_token_is_refused(tmp_path: Path) -> None:
     [
         ("Bearer abc", "abc"),
         ("bearer  abc ", "abc"),
-        ("Basic " + base64.b64encode(b"adaptdl:abc").decode(), "abc"),
-        ("Basic " + base64.b64encode(b":a:b").decode(), "a:b"),
-        ("Basic !!!", ""),
-        ("Basic " + base64.b64encode(b"\xff\xfe").decode(), ""),
+        ("Basic " + base64.b64encode(b"any:abc").decode(), ""),
         ("Digest abc", ""),
         ("abc", ""),
     ],
 )
-def test_tokens_come_as_bearer_or_as_a_password(header: str, token: str) -> None:
-    """AdaptDL, browsers and Prometheus know one or the other."""
+def test_tokens_come_as_bearer(header: str, token: str) -> None:
+    """No password does, which a browser would go on sending by itself."""
     assert access.find_token({"Authorization": header}) == token
 
 
@@ -74,7 +71,7 @@ def test_no_token_is_not_the_token() -> None:
 )
 def test_requests_name_the_service(host: str, own: bool) -> None:
     """A name that a stranger points to this machine is not the service's."""
-    assert access.is_own({"Host": host}, frozenset(access.LOOPBACK)) is own
+    assert access.is_own({"Host": host}, frozenset({"127.0.0.1", "localhost", "[::1]"})) is own
 
 
 @pytest.mark.parametrize(

@@ -58,21 +58,12 @@ def test_a_stream_on_this_machine_learns_and_changes_its_widths(
     assert len(one.widths) > 1
     assert read_run(tmp_path / "stream").describe() == outcome
     # Another driver would know what this one has learned.
-    learner = Learner(believed, Terms(**QUICK))
-    learner.recall(read_records(tmp_path / "stream"))
+    learner, run = Learner(believed, Terms(**QUICK)), read_run(tmp_path / "stream")
+    learner.recall(run.past, run.make_state())
     made = learner.consider(outcome.time_s)
     assert made is not None
     first = plan_of(believed).width_table["a"][0].gpus
     assert made[0].classes["a"][0].gpus.sum() > first.sum()
-
-
-def read_records(out: Path) -> list[Record]:
-    """Return everything that was written down of a stream."""
-    journal = Journal(out, writable=False)
-    try:
-        return list(journal.replay())
-    finally:
-        journal.close()
 
 
 def test_a_job_that_fails_is_tried_again_and_given_up(

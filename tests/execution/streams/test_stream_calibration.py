@@ -19,11 +19,12 @@ from optplan.execution.records import (
     OperationWanted,
     Record,
 )
-from optplan.execution.streams.learning import calibrate
+from optplan.execution.streams import learning
 from optplan.execution.streams.running import StreamOutcome, run_stream
-from optplan.execution.streams.state import StreamJob
+from optplan.execution.streams.state import StreamJob, StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
-from optplan.formulations.boa.planning import BoaPlan
+from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.solving import solve
 
 MakeInstance = Callable[..., BoaInstance]
 MakePlan = Callable[[BoaInstance], BoaPlan]
@@ -63,6 +64,11 @@ def write_down(rows: tuple[tuple[float, float, float], ...], job_class: str = "a
             OperationEnded(ended_s, operation, 2, {}, None, ended_s - began_s, complete=True, timings=timings),
         ]
     return records
+
+
+def calibrate(instance: BoaInstance, records: list[Record]) -> tuple[BoaInstance, tuple[str, ...]]:
+    """Calibrate with the records of a stream under the instance's plan."""
+    return learning.calibrate(instance, records, StreamState(build_plan(instance, solve(instance))))
 
 
 def read_records(folder: Path) -> list[Record]:

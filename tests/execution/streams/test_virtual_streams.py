@@ -21,7 +21,6 @@ from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, Observation
 from optplan.execution.records import (
     JobArrived,
@@ -30,6 +29,7 @@ from optplan.execution.records import (
     NodeWanted,
     OperationEnded,
     OperationWanted,
+    Progressed,
     Record,
     TablePublished,
 )
@@ -142,13 +142,14 @@ def test_what_is_owed_follows_from_the_records_alone(
     arrived = [record for record in told if isinstance(record, JobArrived)]
     assert len(arrived) == 12
     assert all(record.committed for record in arrived[1:])
-    ledgers = []
-    for heard in (len(told), len(told) // 2):
+    ledgers, written = [], [record for record in told if not isinstance(record, Progressed)]  # which is only shown
+    for heard in (len(written), len(written) // 2):
         learner = Learner(instance, Terms(every_s=20.0, hold_budget=Hold.REPAID))
-        learner.recall(told[:heard])
-        learner.consider(told[heard - 1].t)
-        for record in told[heard:]:
-            learner.see(record)
+        state = StreamState(plan_of(instance))
+        learner.recall(written[:heard], state)
+        learner.consider(written[heard - 1].t)
+        for record in written[heard:]:
+            learner.recall([record], state)
             learner.consider(record.t)
         ledgers.append(learner.calculator.ledger)
     assert outcome.starting_gpu_hours > 0.0
@@ -432,7 +433,7 @@ class Gone:
 
 def test_nodes_that_went_meanwhile_are_not_asked_for_again(make_instance: MakeInstance, plan_of: MakePlan) -> None:
     """Of three nodes one was there and is lost, one is still wanted, and one was being given back."""
-    state, gone = StreamState(WidthTable.from_plan(plan_of(make_instance(GOOD)))), Gone()
+    state, gone = StreamState(plan_of(make_instance(GOOD))), Gone()
     for name in ("there", "wanted", "going"):
         state.apply(NodeWanted(1.0, name, "cpu", "cpu", "cpu"))
     state.apply(NodeChanged(2.0, "there", "ready"))
