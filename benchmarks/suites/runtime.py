@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from optplan.contracts import Plan, Result
 from optplan.contracts.conditions import Mode
-from optplan.execution.driver import Driver, Limits
+from optplan.execution.driver import Driver
 from optplan.execution.journal import Beginning, Journal
 from optplan.execution.protocol import Event
 from optplan.execution.records import (
@@ -50,7 +50,7 @@ _TRAINABLE = f"{Path(__file__).with_name('idle_trainable.py')}:Idle"
 #: Where stage changes are measured.
 _WORKERS = {"local": "local workers", "ray": "actors of Ray"}
 #: Far beyond what any plan here takes: limits are watched, and never met.
-_WATCHED = Limits(budget_usd=1e9, deadline_s=1e9)
+_WATCHED = Rules("loss", Mode.MIN, is_trained=False, budget_usd=1e9, deadline_s=1e9)
 _TRIALS, _DECISIONS = 1000, 200
 #: How many trials at once, and the GPUs of each, on nodes of 4.
 _ROUNDS = ((_TRIALS, 4), (_TRIALS, 1), (_TRIALS // 10, 1))
@@ -77,7 +77,7 @@ def _measure_rounds(at_once: int, gpus: int) -> Row:
     state, executor = State(plan), _Watched(plan, lucky=True)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
     reset_peak()
-    Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, limits=_WATCHED).follow()
+    Driver(state, _WATCHED, executor).follow()
     mean_s = executor.loop_s / executor.rounds
     nodes = float(plan.segments[0].nodes)
     extra = {"at_once": float(at_once), "nodes": nodes, "rounds": float(executor.rounds)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from optplan.contracts.resources import Billing
 from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
 from optplan.execution.journal import Journal
@@ -33,52 +32,38 @@ EXIT_LIMIT = 4
 _EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Hard limits of a run, None where there are none, and the seconds it waits for nodes and for ends."""
-
-    budget_usd: float | None = None
-    budget_gpu_hours: float | None = None
-    deadline_s: float | None = None
-    node_wait_s: float = 600.0
-    grace_s: float = 30.0
-
-
 class BudgetWatch:
     """Knows until when a budget in US dollars lasts at least; ``lateness`` is by what part the cost may be over it.
 
     A run's cost grows by no more than its rate until something new is paid, so until then nothing has to be added up:
-    that is worked out again when the time has come, or when a node begins to be paid.
+    that is worked out again when the time has come, or when what is paid has changed.
     """
 
     def __init__(self, state: State, budget_usd: float | None, lateness: float) -> None:
-        self._state = state
-        self._budget_usd = budget_usd
-        self._lateness = lateness
-        self._lasts_until_s = -math.inf
-        billed = {resource.billing for resource in state.plan.resources.values()}
-        self._adds = (told.NodeChanged, told.OperationWanted) if Billing.GPUS in billed else (told.NodeChanged,)
-
-    def note(self, record: told.Record) -> None:
-        """Take note of a record that was applied to the state: something new may be paid from now on."""
-        if isinstance(record, self._adds):
-            self._lasts_until_s = -math.inf
+        self._state, self._budget_usd, self._lateness = state, budget_usd, lateness
+        self._lasts_until_s, self._payments = -math.inf, 0
 
     def is_spent(self, now_s: float) -> bool:
         """Whether the cost is above the budget."""
-        if self._budget_usd is None or now_s < self._lasts_until_s:
+        if self._budget_usd is None or self._lasts_beyond(now_s):
             return False
         return (spent_usd(self._state, now_s) or 0.0) > self._budget_usd * (1.0 + self._lateness)
 
     def lasts_until_s(self, now_s: float) -> float:
         """Return a time until which the budget is not spent; soon after it, or later, it is."""
-        if self._budget_usd is not None and now_s >= self._lasts_until_s:
+        if self._budget_usd is None:
+            return math.inf
+        if not self._lasts_beyond(now_s):
             rate = rate_usd_per_s(self._state)
             # Twice as late, so that what is looked at then is above the budget and not just at it.
             most_usd = self._budget_usd * (1.0 + 2.0 * self._lateness)
             left_usd = max(0.0, most_usd - (spent_usd(self._state, now_s) or 0.0))
             self._lasts_until_s = now_s + left_usd / rate if rate > 0 else math.inf
-        return math.inf if self._budget_usd is None else self._lasts_until_s
+            self._payments = self._state.payments
+        return self._lasts_until_s
+
+    def _lasts_beyond(self, now_s: float) -> bool:
+        return now_s < self._lasts_until_s and self._payments == self._state.payments
 
 
 class Driver(Loop[State]):
@@ -91,21 +76,18 @@ class Driver(Loop[State]):
         executor: Executor,
         *,
         journal: Journal | None = None,
-        limits: Limits | None = None,
         replanner: Replanner | None = None,
         listener: Listener | None = None,
     ) -> None:
-        self._limits = limits or Limits()
-        super().__init__(state, executor, self._limits.grace_s, journal, listener, metric=rules.metric)
-        self._replanner = replanner
+        super().__init__(state, executor, rules.grace_s, journal, listener, metric=rules.metric)
+        self._rules, self._replanner = rules, replanner
         self._scheduler = Scheduler(state, rules, self.admits, replanner)
-        self._budget = BudgetWatch(state, self._limits.budget_usd, executor.lateness)
-        self._halting = ""
-        self._why = ""
+        self._budget = BudgetWatch(state, rules.budget_usd, executor.lateness)
+        self._halting = self._why = ""
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
-        limits, expected = self._limits, segment.segment.expected
+        limits, expected = self._rules, segment.segment.expected
         name, slack = segment.segment.label or segment.segment.id, 1.0 + self._executor.lateness
         usd = committed_usd(self._state, segment, now_s)
         if limits.budget_usd is not None and usd is not None and usd > limits.budget_usd * slack:
@@ -123,20 +105,16 @@ class Driver(Loop[State]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[told.Record]:
+    def _decide(self, now_s: float) -> None:
         self._check_limits(now_s)
+        if not self._halting:
+            self._news += self._scheduler.decide(now_s)
+            if self._scheduler.refusal:
+                infeasible = self._replanner is not None and self._replanner.refusal
+                self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
         if self._halting:
-            return self._halt(now_s)
-        decided = self._scheduler.decide(now_s)
-        if not self._scheduler.refusal:
-            return decided
-        infeasible = self._replanner is not None and self._replanner.refusal
-        self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
-        return [*decided, *self._halt(now_s)]
-
-    def _halt(self, now_s: float) -> list[told.Record]:
-        code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
-        return self._stop_all(now_s, self._halting, self._why, code)
+            code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
+            self._stop_all(now_s, self._halting, self._why, code)
 
     def _halt_for(self, halting: str, why: str) -> None:
         if not self._halting:
@@ -147,7 +125,7 @@ class Driver(Loop[State]):
         if self._interrupted:
             on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
             self._halt_for(INTERRUPTED, f"interrupted; {on}")
-        limits, slack = self._limits, 1.0 + self._executor.lateness
+        limits, slack = self._rules, 1.0 + self._executor.lateness
         if not self._is_at_work():
             if not self._executor.is_virtual:
                 self._check_nodes(now_s)
@@ -170,33 +148,24 @@ class Driver(Loop[State]):
             late = [
                 node
                 for node in map(self._state.nodes.__getitem__, names)
-                if node.phase in (Phase.WANTED, Phase.LAUNCHING) and now_s - node.wanted_s > self._limits.node_wait_s
+                if node.phase in (Phase.WANTED, Phase.LAUNCHING) and now_s - node.wanted_s > self._rules.node_wait_s
             ]
             if late:
-                kind, wait = late[0].resource, format_duration(self._limits.node_wait_s)
+                kind, wait = late[0].resource, format_duration(self._rules.node_wait_s)
                 why = f"{len(late)} of {len(names)} nodes ({kind}, pool {pool}) did not come within {wait}"
                 self._halt_for(LIMIT, f"{why}; make room for them, then go on with --resume")
 
     def _wait_until(self, now_s: float) -> float:
-        limits = self._limits
         if not self._executor.is_virtual:
             return now_s + _ROUND_S
-        until_s = self._scheduler.next_end_s()
-        slack = 1.0 + 2.0 * self._executor.lateness
-        if self._state.active and limits.deadline_s is not None:
-            until_s = min(until_s, limits.deadline_s * slack)
-        return min(until_s, self._budget.lasts_until_s(now_s)) if self._state.active else until_s
+        until_s, deadline_s = self._scheduler.next_end_s(), self._rules.deadline_s
+        if not self._state.active:
+            return until_s
+        if deadline_s is not None:
+            until_s = min(until_s, deadline_s * (1.0 + 2.0 * self._executor.lateness))
+        return min(until_s, self._budget.lasts_until_s(now_s))
 
     # --------------------------------------------------------------------------------------------- writing and doing
-
-    def _note(self, fact: told.Record) -> None:
-        super()._note(fact)
-        self._budget.note(fact)
-
-    def _commit(self, decided: Sequence[told.Record]) -> None:
-        for record in decided:
-            self._budget.note(record)
-        super()._commit(decided)
 
     def _perform(self, decided: Sequence[told.Record]) -> None:
         if any(isinstance(record, told.Replanned) for record in decided):

@@ -88,7 +88,9 @@ class Loop(ABC, Generic[_State]):
     ) -> None:
         self._state, self._journal, self._listener = state, journal, listener
         self._executor, self._grace_s, self._given_up = executor, grace_s, False
-        self._facts: list[told.Record] = []
+        #: What was noted and is not written down yet, and what of it was decided in this round.
+        self._news: list[told.Record] = []
+        self._decided: list[told.Record] = []
         self._curves = Curves(metric)
         self._interrupted = 0
 
@@ -155,40 +157,41 @@ class Loop(ABC, Generic[_State]):
         """
         try:
             while self._state.end is None:
-                now_s = self._executor.now_s()
-                decided = self._decide(now_s)
-                ends = [record for record in decided if isinstance(record, told.Ended | told.Paused)]
-                self._commit([record for record in decided if record not in ends])
-                self._facts += ends  # written once nodes are given back: else nobody would look after them
-                self._perform(decided)
+                now_s, known = self._executor.now_s(), len(self._news)
+                self._decide(now_s)
+                self._decided = self._news[known:]
+                ends = [self._news.pop()] if self._state.end is not None else []
+                self._commit()
+                self._news += ends  # written once nodes are given back: else nobody would look after them
+                self._perform(self._decided)
                 if self._state.end is None:
                     self._listen(self._wait_until(now_s))
-            self._commit(())
+            self._commit()
         except OptplanError:
             self._abandon()
             raise
         return self._state.code
 
     @abstractmethod
-    def _decide(self, now_s: float) -> list[told.Record]:
-        """Return what is decided now, already applied to the state."""
+    def _decide(self, now_s: float) -> None:
+        """Note what is decided now; an end comes last."""
 
     @abstractmethod
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
 
-    def _note(self, fact: told.Record) -> None:
-        """Apply a fact; it is written with the next transaction."""
-        self._state.apply(fact)
-        self._facts.append(fact)
+    def _note(self, *records: told.Record) -> None:
+        """Apply facts and decisions; they are written with the next transaction."""
+        for record in records:
+            self._state.apply(record)
+        self._news += records
 
-    def _commit(self, decided: Sequence[told.Record]) -> None:
-        is_minor = self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts)
+    def _commit(self) -> None:
+        is_minor = self._state.end is None and all(isinstance(record, _MINOR) for record in self._news)
         shown = self._curves.take(self._executor.now_s(), at_once=not is_minor)
         if is_minor and not shown:
             return
-        records, self._facts = [*self._facts, *decided], []
-        records = [*shown, *records]  # before their operations end
+        records, self._news = [*shown, *self._news], []  # what was shown before its operations end
         if self._journal is not None:
             self._journal.commit(records)
         for record in records:
@@ -216,27 +219,19 @@ class Loop(ABC, Generic[_State]):
             }
         executor.release_nodes([node.name for node in self._state.held_nodes()])
 
-    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> list[told.Record]:
+    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> None:
         """Stop what runs, for a cause; once nothing runs any more, pause, or end where the run is given up."""
         running = self._state.running
         if not running:
-            return self._close(
-                told.Ended(now_s, None, GIVEN_UP, code) if self._given_up else told.Paused(now_s, why, code)
-            )
-        decided = [
-            told.StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING
-        ]
-        for record in decided:
-            self._state.apply(record)
-        return list[told.Record](decided)
+            self._close(told.Ended(now_s, None, GIVEN_UP, code) if self._given_up else told.Paused(now_s, why, code))
+        for each in running:
+            if each.phase is not Phase.STOPPING:
+                self._note(told.StopWanted(now_s, each.operation.id, cause))
 
-    def _close(self, end: told.Ended | told.Paused) -> list[told.Record]:
+    def _close(self, end: told.Ended | told.Paused) -> None:
         """Give back all nodes, and end or pause."""
         held = [node.name for node in self._state.held_nodes() if node.phase is not Phase.RELEASING]
-        decided: list[told.Record] = [*(told.NodeReleasing(end.t, name) for name in held), end]
-        for record in decided:
-            self._state.apply(record)
-        return decided
+        self._note(*(told.NodeReleasing(end.t, name) for name in held), end)
 
     def _perform(self, decided: Sequence[told.Record]) -> None:
         """Do what was decided, and take note of what came of it."""

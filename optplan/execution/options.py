@@ -11,7 +11,6 @@ from pydantic import Field
 from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Binding, Plan
 from optplan.errors import UsageError
-from optplan.execution.driver import Limits
 from optplan.execution.scheduler import Rules
 from optplan.schema import ByName, FrozenModel
 
@@ -172,27 +171,22 @@ class FleetOptions(RunOptions):
 
 
 def make_rules(plan: Plan, options: SearchOptions) -> Rules:
-    """Return what holds for a whole run: the options, or else what the plan says."""
-    rules = Rules.of(plan, options.metric, options.mode, options.retries)
-    if options.executor != "virtual":
-        return rules
-    is_varied = options.lucky or (options.slower, options.dearer) != (1.0, 1.0)
-    return replace(rules, is_virtual=True, is_varied=is_varied, is_trained=bool(options.train))
-
-
-def make_limits(plan: Plan, options: SearchOptions) -> Limits:
-    """Return the run's own limits, or else those of the plan that every run has to keep."""
-    hard = [limit for limit in plan.limits.values() if limit.binding is Binding.HARD]
-
-    def least(unit: str, own: float | None, scale: float = 1.0) -> float | None:
-        amounts = [limit.amount * scale for limit in hard if limit.unit == unit]
-        return own if own is not None else min(amounts, default=None)
-
-    hours = [least("gpu-h", None), least("gpu-min", None, 1.0 / 60.0)]
-    return Limits(
-        budget_usd=least("usd", options.budget_usd),
-        budget_gpu_hours=min((amount for amount in hours if amount is not None), default=None),
-        deadline_s=least("s", options.deadline_s),
+    """Return what holds for a whole run: the options, or else what the plan says, of whose limits the hard ones."""
+    least: dict[str, float] = {}
+    for limit in plan.limits.values():
+        if limit.binding is Binding.HARD:
+            unit, amount = ("gpu-h", limit.amount / 60.0) if limit.unit == "gpu-min" else (limit.unit, limit.amount)
+            least[unit] = min(amount, least.get(unit, amount))
+    is_virtual = options.executor == "virtual"
+    return replace(
+        Rules.of(plan, options.metric, options.mode),
+        retries=options.retries,
+        is_virtual=is_virtual,
+        is_varied=is_virtual and (options.lucky or (options.slower, options.dearer) != (1.0, 1.0)),
+        is_trained=bool(options.train) or not is_virtual,
+        budget_usd=least.get("usd") if options.budget_usd is None else options.budget_usd,
+        budget_gpu_hours=least.get("gpu-h"),
+        deadline_s=least.get("s") if options.deadline_s is None else options.deadline_s,
         node_wait_s=options.node_wait_s,
         grace_s=options.grace_s,
     )

@@ -20,7 +20,7 @@ from optplan.execution.driver import Driver
 from optplan.execution.folders import make_executor, tell_step_limit
 from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
-from optplan.execution.options import SearchOptions, make_limits, make_rules
+from optplan.execution.options import SearchOptions, make_rules
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Began, Noted, Record
 from optplan.execution.replanning import Replanner
@@ -181,7 +181,6 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
             self.rules,
             executor,
             journal=self.journal,
-            limits=make_limits(self.plan, self.options),
             replanner=self._make_replanner(),
             listener=listener,
         )

@@ -29,7 +29,8 @@ class Rules:
     """What holds for a whole run.
 
     A trial is started again so often (``retries``) after failures of its own, until it ends in good order once;
-    ``is_varied`` is a virtual clock that is to differ from the plan.
+    ``is_varied`` is a virtual clock that is to differ from the plan. Limits are hard, None where there are none; a run
+    waits so many seconds for nodes, and for what is stopped to end.
     """
 
     metric: str
@@ -38,13 +39,18 @@ class Rules:
     is_virtual: bool = False
     is_varied: bool = False
     is_trained: bool = True
+    budget_usd: float | None = None
+    budget_gpu_hours: float | None = None
+    deadline_s: float | None = None
+    node_wait_s: float = 600.0
+    grace_s: float = 30.0
 
     @classmethod
-    def of(cls, plan: Plan, metric: str | None = None, mode: Mode | None = None, retries: int = 2) -> Self:
+    def of(cls, plan: Plan, metric: str | None = None, mode: Mode | None = None) -> Self:
         """Return the rules of a plan's runs; what is not given is as its promotions say, or else the least loss."""
         promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
         own = (promoted[0].metric, promoted[0].mode) if promoted else ("loss", Mode.MIN)
-        return cls(metric or own[0], mode or own[1], retries)
+        return cls(metric or own[0], mode or own[1])
 
 
 def name_trial(unit: str, number: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
+from optplan.contracts.resources import Billing
 from optplan.execution import records as told
 from optplan.execution.protocol import Operation
 
@@ -85,6 +86,8 @@ class RunState:
         self.nodes: dict[str, NodeState] = {}
         self.pools: dict[str, set[str]] = {}
         self.operations: dict[str, OperationState] = {}
+        #: How often what is paid has changed.
+        self.payments = 0
         self.notes: list[str] = []
         self.ended: told.Ended | None = None
         self.paused: told.Paused | None = None
@@ -154,6 +157,7 @@ class RunState:
                 raise NotImplementedError(message)
 
     def _change(self, node: NodeState, record: told.NodeChanged) -> None:
+        self.payments += 1
         was, node.phase = node.phase, Phase(record.phase)
         node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
         match node.phase:
@@ -331,6 +335,7 @@ class State(RunState):
         state, trial = self.segments[record.segment], self.trials[record.trial]
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         self.active.add(record.operation)
+        self.payments += self.plan.resources[state.segment.resource].billing is Billing.GPUS
         trial.attempts[record.segment] = record.attempt
         trial.place = record.place
         if state.free and state.free[-1] == record.place:

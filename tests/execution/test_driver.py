@@ -15,7 +15,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, OutputError, UsageError
-from optplan.execution.driver import Driver, Limits
+from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Metrics, Observation, Operation
 from optplan.execution.records import (
@@ -43,7 +43,7 @@ def follow(
     *,
     mode: Mode = Mode.MIN,
     executor: type[VirtualExecutor] = VirtualExecutor,
-    limits: Limits | None = None,
+    **limits: float,
 ) -> tuple[State, RunOutcome, list[Record]]:
     """Follow a plan whose trials show given losses; the rest show 1."""
 
@@ -52,13 +52,13 @@ def follow(
             return shown(operation, iterations), None
         return {"loss": shown.get(operation.trial, 1.0)}, None
 
-    state, rules, records = State(plan), Rules("loss", mode), list[Record]()
+    state, rules, records = State(plan), Rules("loss", mode, **limits), list[Record]()
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
 
     def listen(record: object) -> None:
         records.append(record)  # type: ignore[arg-type]
 
-    Driver(state, rules, executor(plan, training=train), limits=limits, listener=listen).follow()
+    Driver(state, rules, executor(plan, training=train), listener=listen).follow()
     return state, describe(state, rules), records
 
 
@@ -494,7 +494,7 @@ def test_after_a_start_that_fails_only_what_runs_is_waited_for(plan_of: PlanOf) 
     plan = plan_of("rubberband-two-stages")
     state, executor = State(plan), _Refusing(plan)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-    driver = Driver(state, Rules("loss", Mode.MIN), executor, limits=Limits(grace_s=10.0))
+    driver = Driver(state, Rules("loss", Mode.MIN, grace_s=10.0), executor)
     with pytest.raises(UsageError, match="exit code 1 on start"):
         driver.follow()
     assert executor.now_s() == 5.0

@@ -98,16 +98,11 @@ class StreamDriver(Loop[StreamState]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[told.Record]:
+    def _decide(self, now_s: float) -> None:
         if self._interrupted:
-            return self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
-        state, decided = self._state, list[told.Record]()
-
-        def emit(record: told.Record) -> None:
-            state.apply(record)
-            decided.append(record)
-            self._report(record)
-
+            self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
+            return
+        state, emit, known = self._state, self._note, len(self._news)
         if not state.jobs:
             self._learn(now_s, emit)  # the first widths are those of what was known before any job came
         while self._coming and self._coming[-1].at_s <= now_s:
@@ -127,14 +122,11 @@ class StreamDriver(Loop[StreamState]):
         for job in sorted(leaving.values(), key=_number):  # on a clock that jumps all leave before anybody begins
             if job.name not in blocked:
                 self._place(job, targets[job.name], now_s, emit)
-        if not decided and self._is_stuck():
+        if len(self._news) == known and self._is_stuck():
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
                 emit(told.TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
         if not (self._coming or state.active or state.operations):
-            decided += self._close(
-                told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values())))
-            )
-        return decided
+            self._close(told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
 
     def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
@@ -306,13 +298,10 @@ class StreamDriver(Loop[StreamState]):
             stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
             self._executor.prune(stored, ())
 
-    def _note(self, fact: told.Record) -> None:
-        super()._note(fact)
-        self._report(fact)
-
-    def _report(self, record: told.Record) -> None:
+    def _note(self, *records: told.Record) -> None:
+        super()._note(*records)
         if self._learner is not None:
-            self._learner.see(record)
+            self._learner.recall(records)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)

@@ -317,11 +317,11 @@ def test_a_stream_goes_on_from_its_journal(
     out, given = tmp_path / "stream", (plan_of(instance), make_jobs(6, 2.0))
     commit, left = StreamDriver._commit, [12]
 
-    def die(self: StreamDriver, decided: Any) -> None:  # noqa: ANN401 - as it is
+    def die(self: StreamDriver) -> None:
         left[0] -= 1
         if not left[0]:
             raise KeyboardInterrupt
-        commit(self, decided)
+        commit(self)
 
     monkeypatch.setattr(StreamDriver, "_commit", die)
     with pytest.raises(KeyboardInterrupt):
