@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from optplan.contracts import Plan, Result
-from optplan.contracts.conditions import Mode
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Beginning, Journal
+from optplan.execution.options import Rules
 from optplan.execution.protocol import Event
 from optplan.execution.records import (
     Began,
@@ -32,7 +32,7 @@ from optplan.execution.records import (
     SegmentEnded,
 )
 from optplan.execution.running import run as run_plan
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.scheduler import list_trials
 from optplan.execution.state import State
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
@@ -50,7 +50,7 @@ _TRAINABLE = f"{Path(__file__).with_name('idle_trainable.py')}:Idle"
 #: Where stage changes are measured.
 _WORKERS = {"local": "local workers", "ray": "actors of Ray"}
 #: Far beyond what any plan here takes: limits are watched, and never met.
-_WATCHED = Rules("loss", Mode.MIN, is_trained=False, budget_usd=1e9, deadline_s=1e9)
+_WATCHED = Rules(budget_usd=1e9, deadline_s=1e9)
 _TRIALS, _DECISIONS = 1000, 200
 #: How many trials at once, and the GPUs of each, on nodes of 4.
 _ROUNDS = ((_TRIALS, 4), (_TRIALS, 1), (_TRIALS // 10, 1))

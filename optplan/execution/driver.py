@@ -11,8 +11,9 @@ from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
+from optplan.execution.options import Rules
 from optplan.execution.protocol import Executor
-from optplan.execution.scheduler import TIME_UP, Rules, Scheduler
+from optplan.execution.scheduler import TIME_UP, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
 
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
 _ROUND_S = 0.5
 
-#: Why operations are stopped before their time.
-INTERRUPTED = "interrupted"
-LIMIT = "limit"
-INFEASIBLE = "infeasible"
-
-EXIT_INFEASIBLE = 3
-EXIT_LIMIT = 4
-_EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
+EXIT_INFEASIBLE, EXIT_LIMIT = 3, 4
 
 
 class BudgetWatch:
@@ -83,7 +77,8 @@ class Driver(Loop[State]):
         self._rules, self._replanner = rules, replanner
         self._scheduler = Scheduler(state, rules, self.admits, replanner)
         self._budget = BudgetWatch(state, rules.budget_usd, executor.lateness)
-        self._halting = self._why = ""
+        #: What stops the run here, in a word and in words, and the exit code; none of them while it goes on.
+        self._halt: tuple[str, str, int] | None = None
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
@@ -107,33 +102,32 @@ class Driver(Loop[State]):
 
     def _decide(self, now_s: float) -> None:
         self._check_limits(now_s)
-        if not self._halting:
+        if self._halt is None:
             self._news += self._scheduler.decide(now_s)
-            if self._scheduler.refusal:
-                infeasible = self._replanner is not None and self._replanner.refusal
-                self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
-        if self._halting:
-            code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
-            self._stop_all(now_s, self._halting, self._why, code)
+            if self._replanner is not None and self._replanner.refusal:
+                self._halt = "infeasible", self._scheduler.refusal, EXIT_INFEASIBLE
+            elif self._scheduler.refusal:
+                self._halt_at_limit(self._scheduler.refusal)
+        if self._halt is not None:
+            self._stop_all(now_s, *self._halt)
 
-    def _halt_for(self, halting: str, why: str) -> None:
-        if not self._halting:
-            self._halting, self._why = halting, why
+    def _halt_at_limit(self, why: str) -> None:
+        self._halt = self._halt or ("limit", why, EXIT_LIMIT)
 
     def _check_limits(self, now_s: float) -> None:
         """Notice that the user, a limit or missing nodes end the run here."""
         if self._interrupted:
             on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
-            self._halt_for(INTERRUPTED, f"interrupted; {on}")
+            self._halt = self._halt or ("interrupted", f"interrupted; {on}", self._interrupted)
         limits, slack = self._rules, 1.0 + self._executor.lateness
         if not self._is_at_work():
             if not self._executor.is_virtual:
                 self._check_nodes(now_s)
             return
         if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
-            self._halt_for(LIMIT, f"the deadline of {format_duration(limits.deadline_s)} is over")
+            self._halt_at_limit(f"the deadline of {format_duration(limits.deadline_s)} is over")
         if self._budget.is_spent(now_s):
-            self._halt_for(LIMIT, f"the budget of ${limits.budget_usd:.2f} is spent")
+            self._halt_at_limit(f"the budget of ${limits.budget_usd:.2f} is spent")
 
     def _is_at_work(self) -> bool:
         """Whether a trial runs, or one of a segment that has begun is to go on, for which nodes would be asked for."""
@@ -141,7 +135,7 @@ class Driver(Loop[State]):
         going = (state.segments[name] for name in state.open)
         if any(each.queue and each.phase is Phase.RUNNING and each.ends_at_s is None for each in going):
             return True  # one that the clock ends is over then, whoever waits
-        return any(state.operations[name].phase is not Phase.STOPPING for name in state.active)
+        return any(each.phase is not Phase.STOPPING for each in state.operations.values())
 
     def _check_nodes(self, now_s: float) -> None:
         for pool, names in self._state.pools.items():
@@ -153,13 +147,13 @@ class Driver(Loop[State]):
             if late:
                 kind, wait = late[0].resource, format_duration(self._rules.node_wait_s)
                 why = f"{len(late)} of {len(names)} nodes ({kind}, pool {pool}) did not come within {wait}"
-                self._halt_for(LIMIT, f"{why}; make room for them, then go on with --resume")
+                self._halt_at_limit(f"{why}; make room for them, then go on with --resume")
 
     def _wait_until(self, now_s: float) -> float:
         if not self._executor.is_virtual:
             return now_s + _ROUND_S
         until_s, deadline_s = self._scheduler.next_end_s(), self._rules.deadline_s
-        if not self._state.active:
+        if not self._state.operations:
             return until_s
         if deadline_s is not None:
             until_s = min(until_s, deadline_s * (1.0 + 2.0 * self._executor.lateness))
@@ -187,7 +181,7 @@ class Driver(Loop[State]):
         super()._see_end(replace(event, complete=event.complete or is_up))
 
     def _see_failure(self, event: told.OperationFailed) -> None:
+        trial = self._state.operations[event.operation].operation.trial
         super()._see_failure(event)
         if event.no_room:
-            trial = self._state.operations[event.operation].operation.trial
-            self._halt_for(LIMIT, f"{trial} {event.why}; make room, then go on with --resume")
+            self._halt_at_limit(f"{trial} {event.why}; make room, then go on with --resume")

@@ -259,7 +259,7 @@ def _name_states(state: object) -> Callable[[Any], str]:
         )
     opened = [each for each in state.segments.values() if each.opened_s is not None]
     latest = {trial: each for each in opened for trial in each.members}
-    running, is_over = {each.operation.trial for each in state.running}, state.ended is not None
+    running, is_over = {each.operation.trial for each in state.operations.values()}, state.ended is not None
     winner = None if state.ended is None else state.ended.winner
 
     def name(trial: Member) -> str:

@@ -101,7 +101,7 @@ class Loop(ABC, Generic[_State]):
     def leave(self) -> None:
         """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
         nodes = ", ".join(node.name for node in self._state.held_nodes()) or "none"
-        running = ", ".join(each.operation.trial for each in self._state.running) or "none"
+        running = ", ".join(each.operation.trial for each in self._state.operations.values()) or "none"
         text = (
             f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
         )
@@ -118,7 +118,7 @@ class Loop(ABC, Generic[_State]):
             told.NodeWanted(node.wanted_s, node.name, node.pool, node.resource, node.segment, node.replacement)
             for node in state.held_nodes()
         ]
-        running = state.running
+        running = list(state.operations.values())
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
         gone = {each.node for each in missing if state.nodes[each.node].phase in (Phase.LAUNCHING, Phase.READY)}
@@ -204,7 +204,7 @@ class Loop(ABC, Generic[_State]):
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
-        executor, running = self._executor, self._state.running
+        executor, running = self._executor, list(self._state.operations.values())
         until_s = executor.now_s() + self._grace_s + _ROUND_S
         unsure = [each.operation for each in running if each.phase is Phase.WANTED]
         left = {each.operation.id for each in running}
@@ -221,7 +221,7 @@ class Loop(ABC, Generic[_State]):
 
     def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> None:
         """Stop what runs, for a cause; once nothing runs any more, pause, or end where the run is given up."""
-        running = self._state.running
+        running = self._state.operations.values()
         if not running:
             self._close(told.Ended(now_s, None, GIVEN_UP, code) if self._given_up else told.Paused(now_s, why, code))
         for each in running:
@@ -269,10 +269,10 @@ class Loop(ABC, Generic[_State]):
             case told.NodeNoticed():
                 self._see_notice(event)
             case told.OperationEnded():
-                if state.is_running(event.operation):
+                if event.operation in state.operations:
                     self._see_end(event)
             case told.OperationFailed():
-                if state.is_running(event.operation):
+                if event.operation in state.operations:
                     self._see_failure(event)
 
     def _see_start(self, operation: str) -> None:

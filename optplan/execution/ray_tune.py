@@ -18,9 +18,10 @@ from optplan.contracts.conditions import Mode, waits_for
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution import records as told
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.protocol import Operation
 from optplan.execution.running import RunOutcome, describe
-from optplan.execution.scheduler import Rules, Scheduler, list_trials
+from optplan.execution.scheduler import Scheduler, list_trials
 from optplan.execution.state import Phase, State
 from optplan.execution.trainables import time_steps
 
@@ -72,7 +73,8 @@ class PlanScheduler(TrialScheduler):
         self._plan = plan
         self._per_gpu = dict(per_gpu or {"CPU": 1, "GPU": 1})
         self._given = metric
-        self._rules = Rules.of(plan, metric, None if mode is None else Mode(mode))
+        chosen = None if mode is None else Mode(mode)
+        self._rules = Rules.of(plan, SearchOptions(executor="ray", metric=metric, mode=chosen))
         self._metric = metric
         self._names = list_trials(plan)
         self._trials: dict[str, Trial] = {}
@@ -103,7 +105,7 @@ class PlanScheduler(TrialScheduler):
         if self._given and metric and metric != self._given:
             return False
         rules = self._rules
-        self._rules = Rules.of(self._plan, metric or rules.metric, Mode(mode) if mode else rules.mode)
+        self._rules = rules.replace(metric=metric or rules.metric, mode=mode or rules.mode)
         self._metric = self._rules.metric
         return True
 

@@ -20,12 +20,12 @@ from optplan.execution.driver import Driver
 from optplan.execution.folders import make_executor, tell_step_limit
 from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
-from optplan.execution.options import SearchOptions, make_rules
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Began, Noted, Record
 from optplan.execution.replanning import Replanner
 from optplan.execution.runs import Outcome, Run, describe_end, name_training
-from optplan.execution.scheduler import Rules, Scheduler, list_trials
+from optplan.execution.scheduler import Scheduler, list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.execution.state import OperationState, SegmentState, State
 from optplan.schema import FrozenModel
@@ -165,7 +165,7 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
     @property
     def rules(self) -> Rules:
         """What holds for the whole run."""
-        return make_rules(self.plan, self.options)
+        return Rules.of(self.plan, self.options)
 
     def make_state(self) -> State:
         """Return the state before the first record."""
@@ -294,7 +294,7 @@ def describe(state: State, rules: Rules) -> RunOutcome:
     """Describe a run as it stands."""
     totals = state.first_plan.totals()
     by_segment: dict[str, list[OperationState]] = {}
-    for each in state.operations.values():
+    for each in state.past:
         by_segment.setdefault(each.operation.segment, []).append(each)
     winner = best = None
     if state.ended is not None:

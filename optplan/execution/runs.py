@@ -174,7 +174,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     @property
     def is_virtual(self) -> bool:
         """Whether its clock jumps."""
-        return self.options.executor == "virtual"
+        return self.options.is_virtual
 
     def _clock_s(self) -> float:
         """Return what its clock shows; where a driver was killed, time went on, by a clock that may be set back."""
@@ -184,7 +184,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
 
     def _gather_settings(self, **own: Any) -> FolderSettings:  # noqa: ANN401 - fields of the settings
         assert self.journal is not None  # without a folder nothing is started
-        names = FolderSettings.__dataclass_fields__.keys() & self.options_type.model_fields.keys()
+        names = FolderSettings.model_fields.keys() & self.options_type.model_fields.keys()
         return FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
 
     @classmethod
@@ -243,7 +243,8 @@ def resume(
     DataError
         When its journal is damaged.
     """
-    with Journal(Path(out), begun=True) as journal:
+    Journal(Path(out), writable=False).close()  # looks whether there is a run, and touches nothing
+    with Journal(Path(out)) as journal:
         return _open(journal).go_on(changes, listener, abort=abort)
 
 

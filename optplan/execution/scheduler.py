@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.execution import records as told
 from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
+from optplan.execution.options import Rules
 from optplan.execution.state import Phase, SegmentState, State
 
 if TYPE_CHECKING:
@@ -22,35 +22,6 @@ if TYPE_CHECKING:
 
 #: Why an operation is stopped when the clock ends its segment.
 TIME_UP = "time_up"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What holds for a whole run.
-
-    A trial is started again so often (``retries``) after failures of its own, until it ends in good order once;
-    ``is_varied`` is a virtual clock that is to differ from the plan. Limits are hard, None where there are none; a run
-    waits so many seconds for nodes, and for what is stopped to end.
-    """
-
-    metric: str
-    mode: Mode
-    retries: int = 2
-    is_virtual: bool = False
-    is_varied: bool = False
-    is_trained: bool = True
-    budget_usd: float | None = None
-    budget_gpu_hours: float | None = None
-    deadline_s: float | None = None
-    node_wait_s: float = 600.0
-    grace_s: float = 30.0
-
-    @classmethod
-    def of(cls, plan: Plan, metric: str | None = None, mode: Mode | None = None) -> Self:
-        """Return the rules of a plan's runs; what is not given is as its promotions say, or else the least loss."""
-        promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
-        own = (promoted[0].metric, promoted[0].mode) if promoted else ("loss", Mode.MIN)
-        return cls(metric or own[0], mode or own[1])
 
 
 def name_trial(unit: str, number: int) -> str:
@@ -322,7 +293,7 @@ class Scheduler:
 
     def _running_in(self, pool: str) -> list[str]:
         state = self._state
-        operations = (state.operations[name].operation for name in sorted(state.active))
+        operations = (state.operations[name].operation for name in sorted(state.operations))
         return [each.trial for each in operations if state.segments[each.segment].segment.pool == pool]
 
     def _start(self, segment: SegmentState, trial: str, place: dict[str, int], now_s: float) -> None:

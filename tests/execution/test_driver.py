@@ -17,6 +17,7 @@ from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
+from optplan.execution.options import Rules
 from optplan.execution.protocol import Event, Metrics, Observation, Operation
 from optplan.execution.records import (
     Began,
@@ -30,7 +31,7 @@ from optplan.execution.records import (
 )
 from optplan.execution.running import RunOutcome, SearchRun, describe, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.scheduler import list_trials
 from optplan.execution.state import Phase, State
 from optplan.execution.virtual import VirtualExecutor
 
@@ -52,7 +53,7 @@ def follow(
             return shown(operation, iterations), None
         return {"loss": shown.get(operation.trial, 1.0)}, None
 
-    state, rules, records = State(plan), Rules("loss", mode, **limits), list[Record]()
+    state, rules, records = State(plan), Rules(executor="local", mode=mode, **limits), list[Record]()
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
 
     def listen(record: object) -> None:
@@ -255,7 +256,7 @@ def test_an_interrupted_run_says_whether_it_can_go_on(plan_of: PlanOf, tmp_path:
     for written in (journal, None):
         state = State(plan)
         state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-        driver = Driver(state, Rules("loss", Mode.MIN), VirtualExecutor(plan), journal=written)
+        driver = Driver(state, Rules(executor="local"), VirtualExecutor(plan), journal=written)
         driver.interrupt()
         assert driver.follow() == 130
         assert state.paused is not None
@@ -305,7 +306,7 @@ def test_a_driver_killed_at_any_moment_changes_nothing(plan_of: PlanOf, tmp_path
         assert outcome.time_s == pytest.approx(undisturbed.time_s)
         assert outcome.cost_usd == pytest.approx(undisturbed.cost_usd)
         state = read_run(out).state
-        started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
+        started = [(o.operation.segment, o.operation.trial) for o in state.past]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
 
@@ -371,11 +372,11 @@ def test_a_run_is_given_up(plan_of: PlanOf, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(plan, out=out, listener=die)
-    assert read_run(out).state.active
+    assert read_run(out).state.operations
     outcome = resume(out, abort=True)
     assert (outcome.status, outcome.code, outcome.why, outcome.winner) == ("ended", 1, "given up by the user", None)
     state = read_run(out).state
-    assert (state.active, state.held_nodes()) == (set(), [])
+    assert (state.operations, state.held_nodes()) == ({}, [])
     assert resume(out) == outcome
 
 
@@ -494,7 +495,7 @@ def test_after_a_start_that_fails_only_what_runs_is_waited_for(plan_of: PlanOf) 
     plan = plan_of("rubberband-two-stages")
     state, executor = State(plan), _Refusing(plan)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-    driver = Driver(state, Rules("loss", Mode.MIN, grace_s=10.0), executor)
+    driver = Driver(state, Rules(executor="local", grace_s=10.0), executor)
     with pytest.raises(UsageError, match="exit code 1 on start"):
         driver.follow()
     assert executor.now_s() == 5.0

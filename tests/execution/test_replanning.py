@@ -15,19 +15,18 @@ import numpy as np
 import pytest
 
 from optplan.contracts import Plan
-from optplan.contracts.conditions import Mode
 from optplan.contracts.standing import Standing, Took
 from optplan.errors import UnsupportedError
 from optplan.execution.cluster import spent_gpu_hours, take_stock
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
-from optplan.execution.options import SearchOptions
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.records import Began, OperationFailed, Record
 from optplan.execution.replanning import Replanner, measure_drift
 from optplan.execution.running import RunOutcome, SearchRun, describe, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.scheduler import list_trials
 from optplan.execution.state import State
 from optplan.execution.trainables import Lines
 from optplan.execution.virtual import Reality, VirtualExecutor
@@ -66,7 +65,7 @@ def planned(state: State) -> tuple[float, float]:
 
 def follow(plan: Plan, executor: VirtualExecutor, *, above: float = 0.2) -> tuple[State, RunOutcome]:
     """Follow a plan on an executor."""
-    state, rules = State(plan), Rules("loss", Mode.MIN, is_trained=False)
+    state, rules = State(plan), Rules(slower=1.5)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
     Driver(state, rules, executor, replanner=Replanner(state, above=above)).follow()
     return state, describe(state, rules)
@@ -104,7 +103,7 @@ def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
 
     executor = VirtualExecutor(plan, reality=Reality(slower=1.5))
     with contextlib.suppress(_StoppingError):
-        Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, replanner=_First(state, above=0.2)).follow()
+        Driver(state, Rules(slower=1.5), executor, replanner=_First(state, above=0.2)).follow()
     first = plan.segments[0].expected
     assert first.launch_s == 20.0
     drift = measure_drift(state, state.t)
@@ -442,7 +441,7 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
         found = SearchRun.read(out)
         state, rules = found.state, found.rules
         assert describe(state, rules) == outcome, "the journal replays to the same state"
-        started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
+        started = [(o.operation.segment, o.operation.trial) for o in state.past]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
 

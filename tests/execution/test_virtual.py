@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Plan
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.records import Progressed
 from optplan.execution.running import describe, run
-from optplan.execution.scheduler import Rules
 from optplan.execution.state import State
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
@@ -41,7 +41,7 @@ def test_a_run_takes_and_costs_what_its_plan_says(plan_of: PlanOf, name: str) ->
     assert outcome.time_s == pytest.approx(totals["time_s"], rel=1e-6)
     if "cost_usd" in totals and outcome.trials == max(unit.members for unit in plan.units):  # else places are empty
         assert outcome.cost_usd == pytest.approx(totals["cost_usd"], abs=CENT / 2)
-    for segment in describe(state, Rules.of(plan)).segments:
+    for segment in describe(state, Rules.of(plan, SearchOptions(executor="local"))).segments:
         assert segment.actual_s == pytest.approx(segment.planned_s, rel=1e-6)
 
 

@@ -171,7 +171,7 @@ def test_a_fleet_that_trains_is_given_up(small_plan: SriftPlan, tmp_path: Path) 
     assert state.ended is not None
     assert state.ended == Ended(state.ended.t, None, GIVEN_UP, 1)
     assert state.ended.t <= state.t
-    assert not state.running
+    assert not state.operations
     assert not state.held_nodes()
     assert fleet.observe((), ()).nodes == frozenset()
 
