@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
-from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
-from optplan.execution.options import Rules
 from optplan.execution.protocol import Executor
 from optplan.execution.scheduler import TIME_UP, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from optplan.execution.replanning import Replanner
+    from optplan.execution.running import SearchRun
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
 _ROUND_S = 0.5
@@ -61,22 +59,13 @@ class BudgetWatch:
 
 
 class Driver(Loop[State]):
-    """Follows a plan to its end; without a replanner as it is."""
+    """Follows a plan to its end."""
 
-    def __init__(
-        self,
-        state: State,
-        rules: Rules,
-        executor: Executor,
-        *,
-        journal: Journal | None = None,
-        replanner: Replanner | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        super().__init__(state, executor, rules.grace_s, journal, listener, metric=rules.metric)
-        self._rules, self._replanner = rules, replanner
-        self._scheduler = Scheduler(state, rules, self.admits, replanner)
-        self._budget = BudgetWatch(state, rules.budget_usd, executor.lateness)
+    def __init__(self, run: SearchRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._rules, self._replanner = run.rules, run.make_replanner()
+        self._scheduler = Scheduler(run.state, self._rules, self.admits, self._replanner)
+        self._budget = BudgetWatch(run.state, self._rules.budget_usd, executor.lateness)
         #: What stops the run here, in a word and in words, and the exit code; none of them while it goes on.
         self._halt: tuple[str, str, int] | None = None
 

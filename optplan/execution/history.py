@@ -166,9 +166,9 @@ def gather(
 
     Of the run it looks at what that was made from, and at no record that is applied already.
     """
-    state, rules, resources = run.make_state(), getattr(run, "rules", None), dict(run.plan.resources)
-    metric = (getattr(run.options, "metric", None) or "") if rules is None else rules.metric
-    is_most, end_s = rules is not None and rules.mode is Mode.MAX, max((each.t for each in records), default=0.0)
+    state, metric, resources = run.make_state(), run.metric, dict(run.plan.resources)
+    is_most = getattr(getattr(run, "rules", None), "mode", None) is Mode.MAX
+    end_s = max((each.t for each in records), default=0.0)
     own, is_stream = getattr(run.options, "gpus_per_node", {}), isinstance(state, StreamState)
     sizes = {name: own.get(name, 1) if is_stream else each.gpus_per_node for name, each in resources.items()}
     seen = History(run.kind, end_s, metric, is_most, False, (), sizes, (), ())

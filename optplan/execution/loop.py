@@ -13,13 +13,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution import records as told
-from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, Reported
 from optplan.execution.state import HELD, Phase, RunState
+
+if TYPE_CHECKING:
+    from optplan.execution.runs import Run
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
 #: Why a run has ended that the user has given up.
@@ -72,26 +74,16 @@ class Curves:
 class Loop(ABC, Generic[_State]):
     """Follows a run on an executor until it has ended or is paused: decides, writes it down, does it, and listens.
 
-    An operation has so many seconds of grace to store its state when it is stopped. Without a journal nothing is
-    written down.
+    Without a journal nothing is written down.
     """
 
-    def __init__(
-        self,
-        state: _State,
-        executor: Executor,
-        grace_s: float,
-        journal: Journal | None,
-        listener: Listener | None,
-        *,
-        metric: str = "",
-    ) -> None:
-        self._state, self._journal, self._listener = state, journal, listener
-        self._executor, self._grace_s, self._given_up = executor, grace_s, False
+    def __init__(self, run: Run[Any, Any, _State, Any], executor: Executor, listener: Listener | None = None) -> None:
+        self._state, self._journal, self._listener = run.state, run.journal, listener
+        self._executor, self._grace_s, self._given_up = executor, run.options.grace_s, False
         #: What was noted and is not written down yet, and what of it was decided in this round.
         self._news: list[told.Record] = []
         self._decided: list[told.Record] = []
-        self._curves = Curves(metric)
+        self._curves = Curves(run.metric)
         self._interrupted = 0
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:

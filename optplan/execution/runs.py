@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 from optplan.contracts.faces import Shown
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.loop import Listener, Loop, tell
 from optplan.execution.options import RunOptions
@@ -76,6 +76,8 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
 
     kind: ClassVar[Kind]
     options_type: type[_Options]
+    #: What follows it.
+    driver_type: ClassVar[Callable[[Any, Executor, Listener | None], Loop[Any]]]
     #: Whether its clock stands still while it is paused.
     rests: ClassVar[bool] = True
 
@@ -103,10 +105,6 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     @abstractmethod
     def _make_executor(self) -> Executor:
         """Return what it runs on."""
-
-    @abstractmethod
-    def _make_driver(self, executor: Executor, listener: Listener | None) -> Loop[_State]:
-        """Return what follows it."""
 
     @abstractmethod
     def describe(self) -> _Outcome:
@@ -164,7 +162,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         with ExitStack() as self._held:
             executor = self._make_executor()
             self._held.callback(executor.close)
-            driver = self._make_driver(executor, listener)
+            driver: Loop[_State] = type(self).driver_type(self, executor, listener)
             with interruptible(driver.interrupt, driver.leave):
                 follow(driver)
         return self.describe()
@@ -172,20 +170,24 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     # ------------------------------------------------------------------------------------------- for what starts things
 
     @property
+    def metric(self) -> str:
+        """What is shown after each iteration, by name; empty where the first number counts."""
+        return getattr(self.options, "metric", None) or ""
+
+    @property
     def is_virtual(self) -> bool:
         """Whether its clock jumps."""
         return self.options.is_virtual
 
-    def _clock_s(self) -> float:
-        """Return what its clock shows; where a driver was killed, time went on, by a clock that may be set back."""
-        assert self.journal is not None  # without a folder nothing is started
-        goes_on = self.state.nodes and not (self.rests and self.state.paused)
-        return self.state.t + (self.journal.idle_s() if goes_on else 0.0)
-
-    def _gather_settings(self, **own: Any) -> FolderSettings:  # noqa: ANN401 - fields of the settings
+    def _make_real(self, gpus_per_node: Mapping[str, int], *, fleet: bool = False, **own: Any) -> Executor:  # noqa: ANN401
+        """Make an executor that starts processes, with settings of its own; parameters as :func:`make_executor` has."""
         assert self.journal is not None  # without a folder nothing is started
         names = FolderSettings.model_fields.keys() & self.options_type.model_fields.keys()
-        return FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
+        settings = FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
+        # Where a driver was killed, time went on, by a clock that may be set back.
+        goes_on = self.state.nodes and not (self.rests and self.state.paused)
+        now_s = self.state.t + (self.journal.idle_s() if goes_on else 0.0)
+        return make_executor(self.options.executor, gpus_per_node, settings, now_s=now_s, fleet=fleet)
 
     @classmethod
     def read(cls, out: Path | str) -> Self:

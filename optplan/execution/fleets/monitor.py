@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
 from optplan.execution.fleets.state import Attempt, FleetState, Heard, write_fleet
-from optplan.execution.journal import Journal
 from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
-from optplan.execution.options import RETURN_HEARTBEATS, FleetOptions
+from optplan.execution.options import RETURN_HEARTBEATS
 from optplan.execution.protocol import Executor, Reported
 from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
+
+if TYPE_CHECKING:
+    from optplan.execution.fleets.running import FleetRun
 
 #: What a run's fleets are called, by their number.
 NAME = "fleet-{:03d}"
@@ -37,17 +39,9 @@ _ROUND_S = 0.5
 class Monitor(Loop[FleetState]):
     """Follows a run to its end."""
 
-    def __init__(
-        self,
-        state: FleetState,
-        terms: FleetOptions,
-        executor: Executor,
-        *,
-        journal: Journal | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        super().__init__(state, executor, terms.grace_s, journal, listener)
-        self._terms = terms
+    def __init__(self, run: FleetRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._terms = terms = run.options
         self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
@@ -55,7 +49,7 @@ class Monitor(Loop[FleetState]):
         self._since_s = -math.inf
         #: Whether nobody is waited for any longer, so that what is left is ended.
         self._is_over = False
-        executor.adopt(state.plan)
+        executor.adopt(run.state.plan)
 
     def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""

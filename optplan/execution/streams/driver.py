@@ -8,25 +8,26 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
-from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order
 from optplan.execution.online.rows import Rows
 from optplan.execution.online.terms import Terms
 from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.slurm import call
 from optplan.execution.state import Phase
-from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
 from optplan.schema import ByName
+
+if TYPE_CHECKING:
+    from optplan.execution.streams.running import StreamRun
 
 _number = attrgetter("number")
 #: Seconds after which the loop looks around on a clock that does not jump.
@@ -65,24 +66,13 @@ class StreamDriver(Loop[StreamState]):
     Jobs that do not say how many epochs they have do one. Without a learner the first table stays.
     """
 
-    def __init__(
-        self,
-        state: StreamState,
-        jobs: Sequence[StreamJob],
-        rules: Rules,
-        options: StreamOptions,
-        executor: Executor,
-        *,
-        learner: Learner | None = None,
-        journal: Journal | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        super().__init__(state, executor, options.grace_s, journal, listener, metric=options.metric or "")
-        self._rules, self._options = rules, options
-        self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
-        self._learner = learner
+    def __init__(self, run: StreamRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._rules, self._options, state = run.rules, run.options, run.state
+        self._coming = [job for job in reversed(run.jobs) if job.name not in state.jobs]
+        self._learner = run.make_learner()
         self._rows = Rows()
-        self._allocator = Allocator(state.table, rules, at_once=executor.at_once)
+        self._allocator = Allocator(state.table, self._rules, at_once=executor.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.folders import make_executor, tell_step_limit
+from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
 from optplan.execution.loop import Listener
 from optplan.execution.online.drift import Expectation
@@ -135,6 +135,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
     kind = "stream"
     options_type = StreamOptions
+    driver_type = StreamDriver
 
     def _understand(self) -> None:
         unknown = sorted(self.options.gpus_per_node.keys() - self.plan.resources.keys())
@@ -144,7 +145,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         self._sizes = {name: self.options.gpus_per_node.get(name, 1) for name in self.plan.resources}
         epochs = {unit.id: unit.epochs for unit in self.plan.units}
         jobs = (StreamJob.parse(each, path="jobs") for each in self.own["jobs"])
-        self._jobs = [one if one.epochs else one.replace(epochs=epochs.get(one.job_class, 1)) for one in jobs]
+        self.jobs = [one if one.epochs else one.replace(epochs=epochs.get(one.job_class, 1)) for one in jobs]
         self._instance, truth = (
             None if self.own[name] is None else BoaInstance.parse(self.own[name], path=name)
             for name in ("instance", "truth")
@@ -167,9 +168,9 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         if self._truth is None:
             what = "truth: on the virtual clock an instance says how long epochs take"
             raise UsageError(f"{what}; give one (--truth or --learn), or run the jobs (--executor)")
-        _require_known(self._jobs, self._truth, WidthTable.from_plan(self.plan))
+        _require_known(self.jobs, self._truth, WidthTable.from_plan(self.plan))
         every_s = None if self._instance is None else options.terms.every_s
-        _require_an_end(self._jobs, self._truth, every_s)
+        _require_an_end(self.jobs, self._truth, every_s)
 
     def make_state(self) -> StreamState:
         """Return the state before the first record."""
@@ -199,27 +200,19 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             drift=Expectation.of(self.plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
         )
 
-    def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
+    @property
+    def rules(self) -> Rules:
+        """What holds for who holds what."""
         options = self.options
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
         weights = {unit.id: unit.weight for unit in self.plan.units}
-        rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
-        learner, journal = self._make_learner(rules), self.journal
-        return StreamDriver(
-            self.state,
-            self._jobs,
-            rules,
-            options,
-            executor,
-            learner=learner,
-            journal=journal,
-            listener=listener,
-        )
+        return Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
 
-    def _make_learner(self, rules: Rules) -> Learner | None:
+    def make_learner(self) -> Learner | None:
+        """Return what calculates widths again, having seen what was written down; None where nothing does."""
         if self._instance is None:
             return None
-        learner = Learner(self._instance, self.options.terms, self._sizes, rules.most)
+        learner = Learner(self._instance, self.options.terms, self._sizes, self.rules.most)
         learner.recall(self.past)
         return learner
 
@@ -231,7 +224,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             assert self._truth is not None  # checked before
             return VirtualStreamExecutor(self._truth, now_s=self.state.t)
         own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
-        return make_executor(options.executor, self._sizes, self._gather_settings(**own), now_s=self._clock_s())
+        return self._make_real(self._sizes, **own)
 
 
 def _list_epochs(plan: BoaPlan) -> list[float]:
