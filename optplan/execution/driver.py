@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
-from optplan.execution.loop import Listener, Loop
+from optplan.execution.loop import Loop
 from optplan.execution.protocol import Executor
+from optplan.execution.running import SearchRun
+from optplan.execution.runs import Listener
 from optplan.execution.scheduler import TIME_UP, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from optplan.execution.running import SearchRun
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
 _ROUND_S = 0.5

@@ -61,7 +61,7 @@ class FolderSettings(TrainingOptions):
     checkpoint_bytes: Amount = 10e9
 
     def __init__(self, root: Path, **options: Any) -> None:  # noqa: ANN401 - the fields are checked by pydantic
-        super().__init__(root=root, **options)
+        super().__init__(**{"root": root, **options})
 
     @property
     def name(self) -> str:

@@ -100,7 +100,6 @@ class _Stays:
         self._metric, self._in_stages = metric, in_stages
         self.all, self.last = dict[str, Stay](), dict[str, Stay]()
         self.curves, self.failures = defaultdict[str, list[Moment]](list), Counter[str]()
-        self.resizes = Counter[str]()
         self.shown = ""  #: The first number that was shown, which counts where no metric is named.
 
     def see(self, record: told.Record) -> None:
@@ -109,7 +108,6 @@ class _Stays:
                 label, before = record.segment if self._in_stages else "", self.last.get(record.trial)
                 stay = Stay(record.trial, label, record.place, record.t)
                 stay.is_resized = before is not None and before.label == label and _width(before) != _width(stay)
-                self.resizes[record.trial] += stay.is_resized
                 self.all[record.operation] = self.last[record.trial] = stay
             case told.MetricsShown():
                 for operation, points in record.curves.items():
@@ -151,7 +149,7 @@ class _Stays:
                     "arrived (h)": each.arrived_s / SECONDS_PER_HOUR,
                     "took (h)": took_h,
                 }
-                one.own |= {"resizes": self.resizes[name]}
+                one.own |= {"resizes": max(0, len(each.widths) - 1)}
             yield one
         if isinstance(state, FleetState):
             for name, curve in self.curves.items():

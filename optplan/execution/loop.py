@@ -8,20 +8,17 @@ asks again for what was intended and is not there, and repeats nothing that has 
 
 from __future__ import annotations
 
-import errno
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution import records as told
 from optplan.execution.protocol import Event, Executor, Reported
+from optplan.execution.runs import Listener, Run, tell
 from optplan.execution.state import HELD, Phase, RunState
-
-if TYPE_CHECKING:
-    from optplan.execution.runs import Run
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
 #: Why a run has ended that the user has given up.
@@ -36,8 +33,6 @@ _WHOLE = 5
 
 #: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
 _MINOR = (told.OperationStarted, told.EpochDone)
-
-Listener = Callable[[told.Record], None]
 
 _State = TypeVar("_State", bound=RunState)
 
@@ -152,7 +147,8 @@ class Loop(ABC, Generic[_State]):
                 now_s, known = self._executor.now_s(), len(self._news)
                 self._decide(now_s)
                 self._decided = self._news[known:]
-                ends = [self._news.pop()] if self._state.end is not None else []
+                ends = [record for record in self._decided if isinstance(record, told.Ended | told.Paused)]
+                del self._news[len(self._news) - len(ends) :]
                 self._commit()
                 self._news += ends  # written once nodes are given back: else nobody would look after them
                 self._perform(self._decided)
@@ -291,13 +287,3 @@ class Loop(ABC, Generic[_State]):
 
     def _see_failure(self, event: told.OperationFailed) -> None:
         self._note(event)
-
-
-def tell(listener: Listener | None, what: told.Record) -> None:
-    """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
-    try:
-        if listener is not None:
-            listener(what)
-    except OSError as error:
-        if error.errno not in (errno.EIO, errno.EPIPE):
-            raise

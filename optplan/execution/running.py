@@ -16,15 +16,13 @@ from pydantic import Field
 from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.cluster import segment_usd, spent_usd
-from optplan.execution.driver import Driver
 from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.loop import Listener
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Began, Noted, Record
 from optplan.execution.replanning import Replanner
-from optplan.execution.runs import Outcome, Run, describe_end, name_training
+from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
 from optplan.execution.scheduler import Scheduler, list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.execution.state import SegmentState, State
@@ -161,7 +159,6 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
 
     kind = "search"
     options_type = SearchOptions
-    driver_type = Driver
 
     @property
     def rules(self) -> Rules:

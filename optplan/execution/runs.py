@@ -5,6 +5,7 @@ What a kind has of its own is in its heir of :class:`Run`: its state, its driver
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -21,7 +22,6 @@ from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Beginning, Journal, Kind
-from optplan.execution.loop import Listener, Loop, tell
 from optplan.execution.options import RunOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Record, Resumed
@@ -31,12 +31,13 @@ from optplan.schema import FrozenModel
 
 #: What asks a run to pause, and what is added to its number for the exit code.
 _SIGNALS, _EXIT_OFFSET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP), 128
-#: By kind, what follows it.
-_TYPES: Mapping[Kind, str] = {
-    "search": "optplan.execution.running:SearchRun",
-    "stream": "optplan.execution.streams.running:StreamRun",
-    "fleet": "optplan.execution.fleets.running:FleetRun",
+#: By kind, its runs, and the loop that follows them.
+_TYPES: Mapping[Kind, tuple[str, str]] = {
+    "search": ("optplan.execution.running:SearchRun", "optplan.execution.driver:Driver"),
+    "stream": ("optplan.execution.streams.running:StreamRun", "optplan.execution.streams.driver:StreamDriver"),
+    "fleet": ("optplan.execution.fleets.running:FleetRun", "optplan.execution.fleets.monitor:Monitor"),
 }
+Listener = Callable[[Record], None]
 
 
 class Outcome(Shown, FrozenModel):
@@ -76,8 +77,6 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
 
     kind: ClassVar[Kind]
     options_type: type[_Options]
-    #: What follows it.
-    driver_type: ClassVar[Callable[[Any, Executor, Listener | None], Loop[Any]]]
     #: Whether its clock stands still while it is paused.
     rests: ClassVar[bool] = True
 
@@ -152,17 +151,17 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         known = self.options.to_json_data()
         changed = {name: known.get(name) for name in changes}  # what is None is left out there
 
-        def go_on(driver: Loop[_State]) -> object:
+        def go_on(driver: Any) -> object:  # noqa: ANN401 - the loop of its kind
             driver.resume(changed, starts=not abort)
             return driver.abort() if abort else driver.follow()
 
         return self._follow(listener, go_on)
 
-    def _follow(self, listener: Listener | None, follow: Callable[[Loop[_State]], object]) -> _Outcome:
+    def _follow(self, listener: Listener | None, follow: Callable[[Any], object]) -> _Outcome:
         with ExitStack() as self._held:
             executor = self._make_executor()
             self._held.callback(executor.close)
-            driver: Loop[_State] = type(self).driver_type(self, executor, listener)
+            driver = resolve_name(_TYPES[self.kind][1])(self, executor, listener)
             with interruptible(driver.interrupt, driver.leave):
                 follow(driver)
         return self.describe()
@@ -271,7 +270,7 @@ def _open(journal: Journal) -> Run[Any, Any, Any, Any]:
 
 def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any]]:
     """Return what follows runs of a kind."""
-    found: type[Run[Any, Any, Any, Any]] = resolve_name(_TYPES[kind])
+    found: type[Run[Any, Any, Any, Any]] = resolve_name(_TYPES[kind][0])
     return found
 
 
@@ -320,3 +319,13 @@ def interruptible(interrupt: Callable[[int], None], leave: Callable[[], None] | 
         for each, handler in before.items():
             signal.signal(each, handler)
         os.close(nowhere)
+
+
+def tell(listener: Listener | None, what: Record) -> None:
+    """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
+    try:
+        if listener is not None:
+            listener(what)
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.EPIPE):
+            raise

@@ -253,12 +253,6 @@ class State(RunState):
             place=wanted.place,
             workers=sum(each.workers for each in partners),
             gpus_per_worker=segment.gpus_per_worker,
-            batches=tuple(
-                each.batch_per_worker
-                for each in partners
-                for _ in range(each.workers)
-                if each.batch_per_worker is not None
-            ),
             configuration=trial.configuration,
             from_iterations=trial.iterations,
             to_iterations=segment.exit.iterations if isinstance(segment.exit, IterationsDone) else None,

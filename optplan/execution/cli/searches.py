@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.loop import Listener
-    from optplan.execution.runs import Run
+    from optplan.execution.runs import Listener, Run
 
 _COLUMNS = (
     Column("segment"),

@@ -9,23 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.fleets.state import Attempt, FleetState, Heard, write_fleet
-from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
+from optplan.execution.fleets.running import FleetRun
+from optplan.execution.fleets.state import NAME, Attempt, FleetState, Heard, write_fleet
+from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Loop
 from optplan.execution.options import RETURN_HEARTBEATS
 from optplan.execution.protocol import Executor, Reported
+from optplan.execution.runs import Listener
 from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
-if TYPE_CHECKING:
-    from optplan.execution.fleets.running import FleetRun
-
-#: What a run's fleets are called, by their number.
-NAME = "fleet-{:03d}"
 #: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
 EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.

@@ -10,14 +10,12 @@ from typing import Any, ClassVar
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fleets.folder import read_iterations
-from optplan.execution.fleets.monitor import NAME, Monitor
-from optplan.execution.fleets.state import FleetState, write_fleet
+from optplan.execution.fleets.state import NAME, FleetState, write_fleet
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Kind
-from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS, FleetOptions
 from optplan.execution.protocol import Executor
-from optplan.execution.runs import Outcome, Run, describe_end
+from optplan.execution.runs import Listener, Outcome, Run, describe_end
 from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
@@ -92,7 +90,6 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
 
     kind = "fleet"
     options_type = FleetOptions
-    driver_type = Monitor
     rests = False  # a deadline does not wait for a monitor, nor do VMs
     course: Course | None = None
 

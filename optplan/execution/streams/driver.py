@@ -5,29 +5,23 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from pydantic import Field
+from typing import Any
 
 from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
-from optplan.execution.loop import Listener, Loop
+from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order
 from optplan.execution.online.rows import Rows
-from optplan.execution.online.terms import Terms
-from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
+from optplan.execution.runs import Listener
 from optplan.execution.slurm import call
 from optplan.execution.state import Phase
+from optplan.execution.streams.running import StreamRun
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
-from optplan.schema import ByName
-
-if TYPE_CHECKING:
-    from optplan.execution.streams.running import StreamRun
 
 _number = attrgetter("number")
 #: Seconds after which the loop looks around on a clock that does not jump.
@@ -37,27 +31,6 @@ _ROUND_S = 0.25
 _INSTEAD = "give one that is there as --scale-command"
 #: What rounding may put a moment too late by.
 _SLACK = 1.0 + 1e-9
-
-
-class StreamOptions(TrainingOptions):
-    """What streams take besides; an iteration is an epoch."""
-
-    metric: str | None = "loss"
-    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
-    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
-    most_gpus: AtLeastOne | None = None
-    quotas: ByName[AtLeastOne] = Field(default_factory=dict)
-    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
-    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
-    scale_command: str = ""
-    terms: Terms = Terms()  #: Of the calculator.
-
-    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
-        **TrainingOptions.LOOKED_AT,
-        **dict.fromkeys(("train", "metric"), REAL),
-        "slots": ("local", "ray"),
-    }
-    FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
 
 
 class StreamDriver(Loop[StreamState]):

@@ -7,35 +7,57 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.loop import Listener
 from optplan.execution.online.drift import Expectation
-from optplan.execution.online.jobs import Rules
+from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import RemainingTimes
+from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
+from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
-from optplan.execution.runs import Outcome, Run, describe_end, name_training
+from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
 from optplan.execution.state import NodeState
-from optplan.execution.streams.driver import StreamDriver, StreamOptions
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamJob, StreamState, order_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.schema import FrozenModel
+from optplan.schema import ByName, FrozenModel
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
 _MOST_EPOCHS = _MOST_LOOKS = 100_000
+
+
+class StreamOptions(TrainingOptions):
+    """What streams take besides; an iteration is an epoch."""
+
+    metric: str | None = "loss"
+    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
+    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
+    most_gpus: AtLeastOne | None = None
+    quotas: ByName[AtLeastOne] = Field(default_factory=dict)
+    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
+    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
+    scale_command: str = ""
+    terms: Terms = Terms()  #: Of the calculator.
+
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
+        **TrainingOptions.LOOKED_AT,
+        **dict.fromkeys(("train", "metric"), REAL),
+        "slots": ("local", "ray"),
+    }
+    FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
 
 
 class ClassOutcome(FrozenModel):
@@ -135,7 +157,6 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
     kind = "stream"
     options_type = StreamOptions
-    driver_type = StreamDriver
 
     def _understand(self) -> None:
         unknown = sorted(self.options.gpus_per_node.keys() - self.plan.resources.keys())
@@ -223,7 +244,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
             assert self._truth is not None  # checked before
             return VirtualStreamExecutor(self._truth, now_s=self.state.t)
-        own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
+        own: dict[str, Any] = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
         return self._make_real(self._sizes, **own)
 
 

@@ -33,9 +33,9 @@ from optplan.execution.records import (
     TablePublished,
 )
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.driver import StreamDriver, StreamOptions
+from optplan.execution.streams.driver import StreamDriver
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.running import StreamRun, run_stream
+from optplan.execution.streams.running import StreamOptions, StreamRun, run_stream
 from optplan.execution.streams.state import StreamJob, read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
