@@ -269,7 +269,7 @@ def _open(journal: Journal) -> Run[Any, Any, Any, Any]:
 
 
 def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any]]:
-    """Return what follows runs of a kind."""
+    """Return what runs of a kind are."""
     found: type[Run[Any, Any, Any, Any]] = resolve_name(_TYPES[kind][0])
     return found
 
