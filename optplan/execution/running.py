@@ -6,7 +6,6 @@ What it came to: the winner, time and cost, and what was planned beside what hap
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -206,15 +205,10 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         plan, options = self.state.plan, self.options
         if self.is_virtual:
             return self._make_virtual(plan)
-        own: dict[str, Any] = {"metric": self.metric}
-        if options.executor == "ray":
-            own["slots"] = options.slots or _count_slots(plan)
-        if options.executor == "local":
-            _require_slots(plan, _count_gpus(options), "this machine")
-        else:
-            _require_room(plan, options)
+        self._slots = _count_gpus(options) or (_count_slots(plan) if options.executor == "ray" else None)
+        self._require_room(plan)
         gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
-        return self._make_real(gpus, **own)
+        return self._make_real(gpus, metric=self.metric, slots=self._slots)
 
     def _make_virtual(self, plan: Plan) -> Executor:
         from optplan.execution.virtual import Reality, Rehearsal, VirtualExecutor
@@ -235,15 +229,23 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
 
     def make_replanner(self) -> Replanner | None:
         """Return what plans the rest anew; None where nothing does."""
-        options, require = self.options, None
+        options = self.options
         if options.replan_above is None:
             return None
         own = {"deadline": options.deadline_s, "budget": options.budget_usd, "gpus": _count_gpus(options)}
         limits = {name: amount for name, amount in own.items() if amount is not None}
-        if options.executor not in ("virtual", "local"):
-            slots = _count_slots(self.state.plan) if options.executor == "ray" else None
-            require = partial(_require_room, options=options.replace(slots=options.slots or slots))
+        require = None if self.is_virtual else self._require_room
         return Replanner(self.state, above=options.replan_above, limits=limits, require=require)
+
+    def _require_room(self, plan: Plan) -> None:
+        """Refuse plans for which there is no room, or in which one process has GPUs on several machines."""
+        options, where = self.options, "this machine"
+        if options.executor != "local":
+            where = "the cluster made here"
+            _require_fitting_nodes(plan, options)
+        wanted = _count_slots(plan)
+        if self._slots is not None and wanted > self._slots and not options.address:
+            raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {self._slots} that may be used")
 
 
 def _retime(plan: Plan) -> Plan:
@@ -264,8 +266,7 @@ def _count_gpus(options: SearchOptions) -> int | None:
     return len(list_devices()) or None
 
 
-def _require_room(plan: Plan, options: SearchOptions) -> None:
-    """Refuse plans for which a cluster has no room, or in which one process has GPUs on several machines."""
+def _require_fitting_nodes(plan: Plan, options: SearchOptions) -> None:
     for name in options.setup.nodes.keys() - plan.resources.keys():
         raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
     for segment in plan.segments:
@@ -275,14 +276,6 @@ def _require_room(plan: Plan, options: SearchOptions) -> None:
             if options.executor == "command":
                 raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
             raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
-    if not options.address:
-        _require_slots(plan, options.slots, "the cluster made here")
-
-
-def _require_slots(plan: Plan, slots: int | None, where: str) -> None:
-    wanted = _count_slots(plan)
-    if slots is not None and wanted > slots:
-        raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {slots} that may be used")
 
 
 def _count_slots(plan: Plan) -> int:

@@ -262,9 +262,10 @@ class StreamDriver(Loop[StreamState]):
             self._executor.prune(stored, ())
 
     def _note(self, *records: told.Record) -> None:
-        super()._note(*records)
-        if self._learner is not None:
-            self._learner.recall(records)
+        for record in records:
+            if self._learner is not None:
+                self._learner.see(record)
+            super()._note(record)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)
