@@ -208,7 +208,8 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         self._slots = _count_gpus(options) or (_count_slots(plan) if options.executor == "ray" else None)
         self._require_room(plan)
         gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
-        return self._make_real(gpus, metric=self.metric, slots=self._slots)
+        slots = self._slots if options.executor == "ray" else options.slots
+        return self._make_real(gpus, metric=self.metric, slots=slots)
 
     def _make_virtual(self, plan: Plan) -> Executor:
         from optplan.execution.virtual import Reality, Rehearsal, VirtualExecutor
