@@ -16,7 +16,7 @@ from optplan.contracts.conditions import Elapsed
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.exports.request import PLACEHOLDER, Export, placeholders, split
 from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
-from optplan.execution.scheduler import Rules
+from optplan.execution.options import Rules, SearchOptions
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
@@ -36,7 +36,7 @@ _LATE = {"checkpoint": "OPTPLAN_SAVE", "metrics": "OPTPLAN_METRICS", "trial": "O
 def describe(export: Export) -> dict[str, Any]:
     """Return what the manifest says of an export."""
     steps, ways = export.outline.steps, export.outline.ways
-    rules = Rules.of(export.plan, export.metric, export.mode)
+    rules = Rules.of(export.plan, SearchOptions(metric=export.metric, mode=export.mode))
     return {
         "version": VERSION,
         "export_id": export.export_id,

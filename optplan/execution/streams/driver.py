@@ -5,28 +5,22 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import ClassVar
-
-from pydantic import Field
 
 from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
-from optplan.execution.journal import Journal
-from optplan.execution.loop import Listener, Loop
+from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order
 from optplan.execution.online.rows import Rows
-from optplan.execution.online.terms import Terms
-from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
+from optplan.execution.runs import Listener
 from optplan.execution.slurm import call
 from optplan.execution.state import Phase
-from optplan.execution.streams.learning import Learner
+from optplan.execution.streams.running import StreamRun
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
-from optplan.schema import ByName
 
 _number = attrgetter("number")
 #: Seconds after which the loop looks around on a clock that does not jump.
@@ -38,53 +32,21 @@ _INSTEAD = "give one that is there as --scale-command"
 _SLACK = 1.0 + 1e-9
 
 
-class StreamOptions(TrainingOptions):
-    """What streams take besides; an iteration is an epoch."""
-
-    metric: str | None = "loss"
-    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
-    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
-    most_gpus: AtLeastOne | None = None
-    quotas: ByName[AtLeastOne] = Field(default_factory=dict)
-    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
-    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
-    scale_command: str = ""
-    terms: Terms = Terms()  #: Of the calculator.
-
-    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
-        **TrainingOptions.LOOKED_AT,
-        **dict.fromkeys(("train", "metric"), REAL),
-        "slots": ("local", "ray"),
-    }
-    FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
-
-
 class StreamDriver(Loop[StreamState]):
     """Serves the jobs of a stream until all of them are over.
 
     Jobs that do not say how many epochs they have do one. Without a learner the first table stays.
     """
 
-    def __init__(
-        self,
-        state: StreamState,
-        jobs: Sequence[StreamJob],
-        rules: Rules,
-        options: StreamOptions,
-        executor: Executor,
-        *,
-        learner: Learner | None = None,
-        journal: Journal | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        super().__init__(state, executor, options.grace_s, journal, listener, metric=options.metric or "")
-        self._rules, self._options = rules, options
-        self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
-        self._learner = learner
+    def __init__(self, run: StreamRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._rules, self._options, state = run.rules, run.options, run.state
+        self._coming = [job for job in reversed(run.jobs) if job.name not in state.jobs]
+        self._learner = run.make_learner()
         self._rows = Rows()
         for job in state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
-        self._allocator = Allocator(state.table, rules, at_once=executor.at_once)
+        self._allocator = Allocator(state.table, self._rules, at_once=executor.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}
@@ -94,63 +56,57 @@ class StreamDriver(Loop[StreamState]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[told.Record]:
+    def _decide(self, now_s: float) -> None:
         if self._interrupted:
-            return self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
-        state, decided = self._state, list[told.Record]()
-
-        def emit(record: told.Record) -> None:
-            self._report(record)
-            state.apply(record)
-            decided.append(record)
-
+            self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
+            return
+        state, known = self._state, len(self._news)
         if not state.jobs:
-            self._learn(now_s, emit)  # the first widths are those of what was known before any job came
+            self._learn(now_s)  # the first widths are those of what was known before any job came
         while self._coming and self._coming[-1].at_s <= now_s:
-            emit(self._admit(self._coming.pop(), now_s))
-        self._learn(now_s, emit)
-        self._give_up(now_s, emit)
-        decision = self._divide(now_s, emit)
+            self._note(self._admit(self._coming.pop(), now_s))
+        self._learn(now_s)
+        self._give_up(now_s)
+        decision = self._divide(now_s)
         moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
         targets = {name: decision.places.get(name, job.place) for name, job in moving.items()}
         leaving = {name: job for name, job in moving.items() if job.operation and targets[name] != job.place}
         if not (leaving and self._executor.is_virtual):
-            self._size(decision, now_s, emit)
+            self._size(decision, now_s)
             leaving = moving
         blocked = self._find_blocked(targets)
         if blocked:  # who takes what is left would be given more before them, once others have left that
             blocked.update(name for name in decision.short if not state.jobs[name].place)
         for job in sorted(leaving.values(), key=_number):  # on a clock that jumps all leave before anybody begins
             if job.name not in blocked:
-                self._place(job, targets[job.name], now_s, emit)
-        if not decided and self._is_stuck():
+                self._place(job, targets[job.name], now_s)
+        if len(self._news) == known and self._is_stuck():
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
-                emit(told.TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
+                self._note(
+                    told.TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen")
+                )
         if not (self._coming or state.active or state.operations):
-            decided += self._close(
-                told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values())))
-            )
-        return decided
+            self._close(told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
 
     def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
         committed = None if self._learner is None else self._learner.calculator.expect(job.job_class)
         return told.JobArrived(now_s, job.name, job.job_class, job.epochs or 1, row, dict(job.configuration), committed)
 
-    def _learn(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
+    def _learn(self, now_s: float) -> None:
         made = None if self._learner is None else self._learner.consider(now_s)
         if made is not None and made[0].classes != self._state.table.classes:
-            emit(told.TablePublished(now_s, made[0].to_json_data(), made[1]))
+            self._note(told.TablePublished(now_s, made[0].to_json_data(), made[1]))
 
-    def _give_up(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
+    def _give_up(self, now_s: float) -> None:
         """Drop jobs that have failed too often."""
         jobs = [self._state.jobs[name] for name in self._state.changed_jobs]
         failing = [job for job in jobs if job.is_hopeless or job.failures > self._options.retries]
         for job in sorted(failing, key=_number):
             if not (job.is_over or job.operation):
-                emit(told.TrialDropped(now_s, job.name, job.last_failure))
+                self._note(told.TrialDropped(now_s, job.name, job.last_failure))
 
-    def _divide(self, now_s: float, emit: Callable[[told.Record], None]) -> Decision:
+    def _divide(self, now_s: float) -> Decision:
         """Tell the allocator what has changed since it was last asked, and ask it."""
         state, allocator, rules = self._state, self._allocator, self._rules
         allocator.follow(state.table)
@@ -163,7 +119,7 @@ class StreamDriver(Loop[StreamState]):
                 allocator.add_node(name, Node(rules.gpus_per_node[node.resource], node.resource), node.number)
             else:
                 allocator.drop_node(name)
-        self._watch_claims(now_s, emit)
+        self._watch_claims(now_s)
         for name in state.changed_jobs:
             if name in state.active:
                 allocator.put(self._describe(state.active[name], now_s))
@@ -173,7 +129,7 @@ class StreamDriver(Loop[StreamState]):
         decision = allocator.decide()
         return replace(decision, places={}) if decision.coming else decision  # they are there in a moment
 
-    def _watch_claims(self, now_s: float, emit: Callable[[told.Record], None]) -> None:
+    def _watch_claims(self, now_s: float) -> None:
         """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
         state = self._state
         for name in state.changed_jobs:
@@ -188,13 +144,13 @@ class StreamDriver(Loop[StreamState]):
             if state.has_free(place, self._rules.gpus_per_node):
                 claimed.update(place)
             else:
-                self._leave(job, now_s, emit)
+                self._leave(job, now_s)
 
-    def _leave(self, job: JobState, now_s: float, emit: Callable[[told.Record], None]) -> None:
+    def _leave(self, job: JobState, now_s: float) -> None:
         """Claim the place of a job no more."""
         self._claiming.pop(job.name, None)
         if job.place:
-            emit(told.PlaceLeft(now_s, job.name))
+            self._note(told.PlaceLeft(now_s, job.name))
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
@@ -206,21 +162,19 @@ class StreamDriver(Loop[StreamState]):
         known = (job.name, job.job_class, job.iterations, job.place, job.row, job.arrived_s)
         return ActiveJob(*known, attained, left, self._rules.weights.get(job.job_class, 1.0))
 
-    def _place(
-        self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[told.Record], None]
-    ) -> None:
+    def _place(self, job: JobState, target: Mapping[str, int], now_s: float) -> None:
         """Stop a job that is to be elsewhere; start one that is nowhere, as soon as its GPUs are free."""
         state = self._state
         if job.operation:
             running = state.operations[job.operation]
             if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
-                emit(told.StopWanted(now_s, job.operation, "resize"))
+                self._note(told.StopWanted(now_s, job.operation, "resize"))
         elif not target:
-            self._leave(job, now_s, emit)
+            self._leave(job, now_s)
         else:
             attempt = job.attempts + 1
             what = f"{job.name}.{attempt}", str(self._find_end(job, target)), job.name
-            emit(told.OperationWanted(now_s, *what, attempt, dict(target)))
+            self._note(told.OperationWanted(now_s, *what, attempt, dict(target)))
 
     def _find_blocked(self, targets: Mapping[str, Mapping[str, int]]) -> set[str]:
         """Find jobs that cannot start: others have their GPUs, or claim them between two operations and cannot start.
@@ -262,15 +216,15 @@ class StreamDriver(Loop[StreamState]):
         is_plenty = math.isinf(self._rules.most) and not self._have_to_start
         return change if shrinks or is_plenty else job.epochs
 
-    def _size(self, decision: Decision, now_s: float, emit: Callable[[told.Record], None]) -> None:
+    def _size(self, decision: Decision, now_s: float) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""
         state = self._state
         for kind, wanted in decision.nodes.items():
             for _ in range(wanted - len(state.pools.get(kind, ()))):
-                emit(told.NodeWanted(now_s, f"{kind}.node-{len(state.nodes) + 1:05d}", kind, kind, kind))
+                self._note(told.NodeWanted(now_s, f"{kind}.node-{len(state.nodes) + 1:05d}", kind, kind, kind))
         for name in decision.idle:
             if not state.taken.get(name):
-                emit(told.NodeReleasing(now_s, name))
+                self._note(told.NodeReleasing(now_s, name))
         if self._options.scale_command and decision.nodes != self._told:
             self._told = dict(decision.nodes)
             for kind, count in self._told.items():
@@ -300,13 +254,11 @@ class StreamDriver(Loop[StreamState]):
             stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
             self._executor.prune(stored, ())
 
-    def _note(self, fact: told.Record) -> None:
-        self._report(fact)
-        super()._note(fact)
-
-    def _report(self, record: told.Record) -> None:
-        if self._learner is not None:
-            self._learner.see(record, self._state)
+    def _note(self, *records: told.Record) -> None:
+        for record in records:
+            if self._learner is not None:
+                self._learner.see(record, self._state)
+            super()._note(record)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)
