@@ -96,7 +96,7 @@ class Journal(AbstractContextManager["Journal", None]):
         with ExitStack() as held, self._reading():
             if writable:
                 busy = "another driver follows a plan there; wait for it, or `optplan stop {}`"
-                held.callback(os.close, hold_folder(self._path, "run", _HARMLESS, DRIVER_LOCK, busy))
+                held.callback(os.close, hold_folder(self._path, "run", _HARMLESS, busy))
             self._connection = connect(self._path, _TABLES, SCHEMA_VERSION, writable=writable)
             held.callback(self._connection.close)
             bodies = self._read_whole() if has_tables(self._connection) else []
@@ -292,8 +292,8 @@ def _find_trace(folder: Path) -> str:
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
 
 
-def hold_folder(path: Path, what: str, harmless: Iterable[str], lock: str, busy: str) -> int:
-    """Make the folder of a file for the user alone (mode 0700), hold it by a lock, and return the lock's handle.
+def hold_folder(path: Path, what: str, harmless: Iterable[str], busy: str) -> int:
+    """Make the folder of a file for the user alone (mode 0700), hold it by its lock, and return the lock's handle.
 
     Where the file is not there yet a folder with files of others is refused: its mode would be changed, and the new
     ones would lie among them.
@@ -304,7 +304,7 @@ def hold_folder(path: Path, what: str, harmless: Iterable[str], lock: str, busy:
         raise UsageError(f"{folder}: holds other files ({min(foreign)}), and no {what}; give a new or an empty folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    return hold_lock(folder / lock, f"{folder}: {busy.format(folder)}")
+    return hold_lock(folder / DRIVER_LOCK, f"{folder}: {busy.format(folder)}")
 
 
 def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> DataError:

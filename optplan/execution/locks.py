@@ -39,9 +39,9 @@ def hold_lock(path: Path, busy: str) -> int:
     return handle
 
 
-def find_holder(folder: Path, lock: str = DRIVER_LOCK) -> int | None:
-    """Return the process that holds a folder by a lock, such as a run's driver; None where nobody does."""
-    path = folder / lock
+def find_holder(folder: Path) -> int | None:
+    """Return the process that holds a folder by its lock, such as a run's driver; None where nobody does."""
+    path = folder / DRIVER_LOCK
     if not is_locked(path):
         return None
     written = path.read_bytes() or b"0"

@@ -41,7 +41,7 @@ class Store:
         try:
             with ExitStack() as held:
                 busy = "another calculator runs there; stop it, or give another folder"
-                held.callback(os.close, hold_folder(folder / _FILE, "calculator", _HARMLESS, DRIVER_LOCK, busy))
+                held.callback(os.close, hold_folder(folder / _FILE, "calculator", _HARMLESS, busy))
                 self._connection = connect(folder / _FILE, _TABLES, _VERSION)
                 self._held = held.pop_all()
         except (OSError, sqlite3.Error) as error:
