@@ -27,7 +27,7 @@ from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from optplan.reporting.srift.gathering import Background, Loss
+    from optplan.reporting.srift.gathering import Background
 
 _CHECK = (
     "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
@@ -55,18 +55,13 @@ _ASSUMPTIONS = (
 )
 
 
-def _tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
-    """Tell a run that loses VMs: its picture, and what happens when."""
-    reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
-    chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
-    return Section(place, heading, [*said, Charts([chart], reading), list_segments(timeline)])
-
-
 def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
     """Put the report of the rest of a run together, the whole run's timeline first."""
     page = PRESENTER.build_page(continuation.remainder.instance, continuation.result, beside)
-    first = _tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
-    return page._replace(sections=[first, *page.sections])
+    reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
+    chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
+    told = [say_continuation(continuation, timeline), Charts([chart], reading), list_segments(timeline)]
+    return page._replace(sections=[Section("run", "The whole run", told), *page.sections])
 
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
@@ -123,32 +118,6 @@ def _say_worth(instance: SriftInstance, one: OneMoreVm) -> tuple[str, str]:
     return f"{at_least}{format_objective(instance, one.saving)}", fleet
 
 
-def _tell_loss(loss: Loss) -> Section:
-    """Tell what would be done if a spot VM were lost in the middle of the run."""
-    if loss.continuation is None or loss.timeline is None:
-        said = f"There is no plan for the rest of the run: {loss.failure}."
-        return Section("loss", "If a VM is lost", [said])
-    return _tell_timeline(loss.timeline, "loss", "If a VM is lost", *_say_loss(loss.lost, loss.continuation))
-
-
-def _say_loss(lost: str, continuation: FleetContinuation) -> list[str]:
-    """Say what is supposed, and how the run goes on or why it cannot."""
-    supposed = (
-        f"Suppose that one {lost} is taken back when half of the iterations are done, and that no other can be had. "
-        "The VMs that are left stay."
-    )
-    infeasibility, new = continuation.infeasibility, continuation.result.solution
-    if infeasibility is None:
-        kept = " and keep all limits" if continuation.remainder.instance.limits else ""
-        return [
-            supposed,
-            f"Then {write_fleet(words.require_fleet(new).groups)} go on{kept}." if new else "No fleet was found.",
-        ]
-    help_words = [f"a {one.limit} of {words.format_relaxation(one)}" for one in infeasibility.relaxations]
-    helps = f" What would help: {', or '.join(help_words)}." if help_words else ""
-    return [supposed, f"Then no fleet can do it: {infeasibility.reason}.{helps}"]
-
-
 def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]:
     measures, kind = result.measures, "expected" if instance.interruptions is not None else "predicted"
     cards = [
@@ -168,8 +137,7 @@ def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Bloc
 
 
 def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:
-    loss = [] if found.loss is None else [_tell_loss(found.loss)]
-    return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more), *loss]
+    return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more)]
 
 
 def _tell_relaxations(_: SriftInstance, result: Result[Solution]) -> Section:

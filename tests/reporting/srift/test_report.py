@@ -57,7 +57,7 @@ def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], riv
     assert page.title == f"{answer}; the deadline is 2.5 s. {trust}"
     assert [one.id for one in page.sections] == [
         *("iteration", "fleet", "bill", "next", "solvers", "frontier", "more"),
-        *("loss", "question", "proof", "assumptions", "provenance"),
+        *("question", "proof", "assumptions", "provenance"),
     ]
     assert [text for _, text in find_block(section(page, "bill"), Definitions).pairs] == [
         "$0.00356",
@@ -85,27 +85,6 @@ def test_one_more_vm(job: SriftInstance, result: Result[Solution]) -> None:
     assert rows == [("big", "1", "1", "nothing", ""), ("small", "7", "0", "$0.0006", "8 small@8")]
     free = job.replace(types={name: vm.replace(available=None) for name, vm in job.types.items()})
     assert "more" not in [one.id for one in page_of(free, solve(free)).sections]
-
-
-def test_a_loss_is_played_through(job: SriftInstance, result: Result[Solution]) -> None:
-    """With seven small VMs left beside the large one, one batch for each type makes 60 samples or 88, and never 64.
-
-    Where VMs of a type may differ, 32 + 6 x 4 + 8 do.
-    """
-    told = section(page_of(job, result), "loss")
-    assert str(told.blocks[0]).startswith("Suppose that one small is taken back when half of the iterations are done")
-    assert str(told.blocks[1]).startswith("Then no fleet can do it: ")
-    assert len(find_block(told, Charts).figures) == 1
-    free = job.replace(one_batch_per_type=False, deadline_s=2.7)
-    goes_on = section(page_of(free, solve(free)), "loss")
-    assert goes_on.blocks[1] == "Then 1 big@32 + 1 small@8 + 6 small@4 go on and keep all limits."
-
-
-def test_a_fleet_on_demand_has_no_loss(job: SriftInstance) -> None:
-    """VMs that nobody takes back are not lost."""
-    kept = job.replace(types={name: vm.replace(spot=False) for name, vm in job.types.items()})
-    page = page_of(kept, solve(kept))
-    assert "loss" not in [one.id for one in page.sections]
 
 
 def test_the_page_of_no_answer(job: SriftInstance) -> None:
@@ -152,7 +131,7 @@ def test_the_page_in_a_browser(
     text = build_page(page_of(job, result, rival))
     opened: Visit = visit(text, tmp_path, width)
     assert opened.complaints == []
-    assert {"chart-iteration-1", "chart-frontier-1", "chart-loss-1"} <= set(opened.drawn_points())
+    assert {"chart-iteration-1", "chart-frontier-1"} <= set(opened.drawn_points())
     assert opened.read_back() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     assert opened.page.locator("h1").inner_text().startswith("1 big@32")
