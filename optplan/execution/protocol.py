@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from optplan.contracts.plan import Plan
@@ -47,6 +49,13 @@ class Operation:
     step_s: float | None = None
     position: int = 0
     members: int = 1
+    started: tuple[str, ...] = ()
+
+    @cached_property
+    def ranks(self) -> Mapping[str, range]:
+        """By node, its ranks, where each GPU is one."""
+        ends = accumulate(self.place.values())
+        return {node: range(end - gpus, end) for (node, gpus), end in zip(self.place.items(), ends, strict=True)}
 
     @property
     def gpus(self) -> int:
@@ -58,16 +67,17 @@ class Operation:
 class Reported:
     """A rank of a fleet's operation said something at ``t``; whatever that is, it is alive.
 
-    ``iterations`` are done in all, None where it does not say; ``stored`` is the file that it has stored after these,
-    ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of its iterations, or its process ends
-    (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that does not answer: it waits for
-    orders.
+    ``iterations`` are done in all, None where it does not say, and ``metrics`` what the last one showed; ``stored`` is
+    the file that it has stored after these, ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of
+    its iterations, or its process ends (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that
+    does not answer: it waits for orders.
     """
 
     t: float
     operation: str
     rank: int
     iterations: int | None = None
+    metrics: Metrics = field(default_factory=dict)
     stored: str = ""
     order: int = 0
     ended: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import shlex
 import shutil
@@ -35,6 +36,9 @@ from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_n
 
 #: Names in the folder of a run, and of a fleet.
 NOTICES, _PLAN = "notices", "plan.json"
+#: What a rank may say, and as what; what one of a newer hook says beside is left out.
+_SAID: dict[str, Any] = {"at": int | float, "metrics": dict, "stored": str, "trouble": str}
+_SAID |= dict.fromkeys(("iterations", "order", "ended", "left"), int)
 #: Bytes at the end of a rank's reports in which it says how far it is.
 _TAIL = 8_192
 
@@ -68,8 +72,7 @@ class FolderFleet(QueueExecutor[Ranks]):
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         super().__init__(gpus_per_node, settings, now_s=now_s)
-        #: When each VM was asked for; and the plan that is followed.
-        self._wanted_s: dict[str, float] = {}
+        #: The plan that is followed, and the notices that were read.
         self._plan: Plan | None = None
         self._noticed: set[str] = set()
         settings.root.joinpath(NOTICES).mkdir(parents=True, exist_ok=True)
@@ -77,11 +80,6 @@ class FolderFleet(QueueExecutor[Ranks]):
     def adopt(self, plan: Plan) -> None:
         """Leave this plan beside what is started from now on."""
         self._plan = plan
-
-    def ensure_nodes(self, requests: Sequence[told.NodeWanted]) -> None:
-        """Let ranks be started for VMs."""
-        self._wanted_s |= {request.node: request.t for request in requests}
-        super().ensure_nodes(requests)
 
     def ask(self, operation: str, order: int, rank: int) -> None:
         """Leave an order."""
@@ -108,8 +106,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         if self._plan is not None:
             write(folder / _PLAN, self._plan.to_json_data())
         ranks, settings = list(list_roles(operation)), self._settings
-        started = [vm for vm in operation.place if self._wanted_s.get(vm) == operation.wanted_s]
-        kept = (role["rank"] for role in ranks if role["vm"] not in started)
+        kept = (role["rank"] for role in ranks if role["vm"] not in operation.started)
         return {
             "id": operation.id,
             "plan_id": "" if self._plan is None else self._plan.plan_id,
@@ -119,7 +116,7 @@ class FolderFleet(QueueExecutor[Ranks]):
             "source": next(kept, 0),
             "heartbeat_s": settings.heartbeat_s,
             "checkpoint_every_s": settings.checkpoint_every_s,
-            "started": started,
+            "started": list(operation.started),
             "ranks": ranks,
         }
 
@@ -154,38 +151,34 @@ class FolderFleet(QueueExecutor[Ranks]):
                 self._noticed.add(path.name)
 
     def _read_progress(self, running: Running[Ranks]) -> None:
-        ranks = running.handle
+        ranks, operation, now_s = running.handle, running.operation.id, self.now_s()
         if ranks is None:
             return
-        now_s = self.now_s()
         for path in sorted((running.folder / RANKS).glob("*.jsonl")):
             lines, ranks.offsets[path] = read_new_lines(path, ranks.offsets.get(path, 0))
-            for line in lines:
+            for said in map(_understand, lines):
                 running.offset += 1  # it has done something
-                said = _understand(line)
-                # VMs' clocks may be off: they count only for what was written before anybody here looked.
-                made_s = None if ranks.is_known else said.get("at")
-                t = min(now_s, now_s - time.time() + made_s) if isinstance(made_s, int | float) else now_s
-                self._take(running, ranks, _read_report(running.operation.id, int(path.stem), t, said), said)
+                t, made_s = now_s, said.pop("at", math.inf)
+                if not ranks.is_known:  # VMs' clocks may be off: later on it counts when somebody here looked
+                    t = min(now_s, now_s - time.time() + made_s)
+                self._take(running, ranks, Reported(t, operation, int(path.stem), **said))
         ranks.is_known = True
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]
                 if rank not in ranks.heard.last_s:
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
-                    self._take(running, ranks, Reported(now_s, running.operation.id, rank, trouble=trouble, left=True))
+                    self._take(running, ranks, Reported(now_s, operation, rank, trouble=trouble, left=True))
 
-    def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported, said: Mapping[str, Any] = {}) -> None:
-        metrics = said.get("metrics")
-        metrics = metrics if isinstance(metrics, dict) else {}
+    def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported) -> None:
         ranks.heard.take(report)
-        if metrics and report.rank == ranks.said["source"]:
-            ranks.metrics = metrics
+        if report.metrics and report.rank == ranks.said["source"]:
+            ranks.metrics = report.metrics
         self._events.append(report)
         done = report.iterations or 0
         if done > running.iterations:
             running.iterations = done
-            self._events.append(told.Progressed(report.t, report.operation, done, metrics))
+            self._events.append(told.Progressed(report.t, report.operation, done, report.metrics))
 
     def _has_begun(self, folder: Path) -> bool:  # noqa: ARG002
         """Leave it to heartbeats whether an iteration hangs."""
@@ -289,37 +282,22 @@ class CommandFleet(FolderFleet):
 
 def list_roles(operation: Operation) -> Iterator[dict[str, Any]]:
     """Yield what each rank does: its VM, its part of the global batch, and the weight of its loss."""
-    vms = ((vm, local_rank) for vm, ranks in operation.place.items() for local_rank in range(ranks))
     batches = operation.batches or (1,) * operation.workers
-    firsts = accumulate(batches, initial=0)
-    for rank, ((vm, local_rank), batch, first_sample) in enumerate(zip(vms, batches, firsts, strict=False)):
-        weight = operation.workers * batch / sum(batches)
-        own = {"first_sample": first_sample, "batch": batch, "loss_weight": weight}
-        yield {"rank": rank, "vm": vm, "local_rank": local_rank} | own
+    firsts = [*accumulate(batches, initial=0)]
+    for vm, ranks in operation.ranks.items():
+        for local_rank, rank in enumerate(ranks):
+            weight = operation.workers * batches[rank] / sum(batches)
+            own = {"first_sample": firsts[rank], "batch": batches[rank], "loss_weight": weight}
+            yield {"rank": rank, "vm": vm, "local_rank": local_rank} | own
 
 
 def _understand(line: bytes) -> dict[str, Any]:
-    """Read a line; one that is no object says only that its rank is alive."""
+    """Return what a line of a rank's says as :data:`_SAID` knows it; any line says that the rank is alive."""
     said: Any = {}
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError):  # none of JSON, or cut off
         said = json.loads(line)
-    return said if isinstance(said, dict) else {}
-
-
-def _read_report(operation: str, rank: int, t: float, said: Mapping[str, Any]) -> Reported:
-    """Return what a rank says; what one of a newer hook says beside is left out."""
-    iterations = said.get("iterations")
-    return Reported(
-        t,
-        operation,
-        rank,
-        iterations if isinstance(iterations, int) else None,
-        stored=str(said.get("stored", "")),
-        order=int(said.get("order", 0)),
-        ended=bool(said.get("ended")),
-        left=bool(said.get("left")),
-        trouble=str(said.get("trouble", "")),
-    )
+    known = said if isinstance(said, dict) else {}
+    return {name: known[name] for name, kind in _SAID.items() if isinstance(known.get(name), kind)}
 
 
 def read_iterations(root: Path, operation: str) -> int:
@@ -328,7 +306,5 @@ def read_iterations(root: Path, operation: str) -> int:
     for path in (root / "operations" / operation / RANKS).glob("*.jsonl"):
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
-            for line in file:
-                with contextlib.suppress(ValueError, AttributeError, TypeError):  # its beginning may be cut off
-                    done = max(done, json.loads(line).get("iterations", 0))
+            done = max([done, *(said.get("iterations", 0) for said in map(_understand, file))])
     return done

@@ -50,12 +50,7 @@ class Attempt(OperationState):
 
     def ranks_of(self, vm: str) -> range:
         """Return the ranks of a VM."""
-        first = 0
-        for name, count in self.place.items():
-            if name == vm:
-                return range(first, first + count)
-            first += count
-        return range(0)
+        return self.operation.ranks[vm]
 
 
 class FleetState(RunState):
@@ -167,6 +162,7 @@ class FleetState(RunState):
             to_iterations=self.instance.iterations,
             checkpoint=None if before is None else told.Checkpoint(before.path, ""),
             wanted_s=record.t,
+            started=tuple(vm for vm in record.place if self.nodes[vm].wanted_s == record.t),
         )
 
     def _end_attempt(self, record: told.OperationEnded | told.OperationFailed) -> None:
