@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from optplan.errors import OutputError
 from optplan.execution.fleets.folder import FolderFleet, Ranks
-from optplan.execution.fleets.ranks import count_ranks, main
+from optplan.execution.fleets.ranks import main
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.ray_cluster import connect
 from optplan.execution.slurm import cancel, find_jobs, submit
@@ -37,7 +38,7 @@ class SlurmFleet(FolderFleet):
         self._asked_s = -_JOBS_S
 
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
-        counts, settings = count_ranks(ranks.said), self._settings
+        counts, settings = Counter(role["vm"] for role in ranks.said["ranks"]), self._settings
         self._jobs, self._asked_s = find_jobs(*(self._name(folder, vm) for vm in counts)), self.now_s()
         for vm, count in counts.items():
             name, noted = self._name(folder, vm), folder / f"{vm}.submitted"
@@ -55,7 +56,7 @@ class SlurmFleet(FolderFleet):
     def _is_alive(self, running: Running[Ranks]) -> bool:
         """Whether any of its jobs is there; while Slurm does not answer, those that were."""
         if running.handle is not None and self.now_s() >= self._asked_s + _JOBS_S:
-            names = [self._name(running.folder, vm) for vm in count_ranks(running.handle.said)]
+            names = [self._name(running.folder, vm) for vm in running.operation.place]
             with suppress(OutputError) if self._jobs else nullcontext():
                 self._jobs = find_jobs(*names)
             self._asked_s = self.now_s()
@@ -87,7 +88,7 @@ class RayFleet(FolderFleet):
 
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
         command = shlex.split(self._settings.command)
-        for vm, count in count_ranks(ranks.said).items():
+        for vm, count in Counter(role["vm"] for role in ranks.said["ranks"]).items():
             options = self._ray.remote(VmWorker).options(
                 name=f"{folder.name}.{vm}",
                 lifetime="detached",
@@ -122,7 +123,7 @@ class RayFleet(FolderFleet):
 
     def _list_actors(self, running: Running[Ranks]) -> list[Any]:
         found = []
-        for vm in count_ranks(running.handle.said) if running.handle is not None else ():
+        for vm in running.operation.place:
             with suppress(ValueError):  # it has gone
                 found.append(self._ray.get_actor(f"{running.folder.name}.{vm}"))
         return found

@@ -13,12 +13,13 @@ from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.fleets.state import Attempt, FleetState, Heard, write_fleet
+from optplan.execution.fleets.state import Attempt, FleetState, Heard
 from optplan.execution.journal import Journal
 from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
 from optplan.execution.options import RETURN_HEARTBEATS, FleetOptions
 from optplan.execution.protocol import Executor, Reported
 from optplan.execution.state import Phase
+from optplan.formulations.srift.data.instance import write_fleet
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
@@ -92,7 +93,7 @@ class Monitor(Loop[FleetState]):
             self._emit(told.StopWanted(now_s, attempt.name, GIVEN_UP))
             return True
         if self._heard.ended:
-            self._is_over = not self._anyone_there(attempt, now_s)
+            self._is_over = not self._list_there(attempt, now_s)
             return False
         return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
 
@@ -157,7 +158,7 @@ class Monitor(Loop[FleetState]):
             return True
         plan, infeasibility = found
         if plan is not None:
-            why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan, ' and ')}"
+            why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan.groups, ' and ')}"
             self._emit(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
             asked = told.LimitsAsked(now_s, infeasibility.to_json_data())
@@ -199,7 +200,7 @@ class Monitor(Loop[FleetState]):
             return False
         rank = self._choose_rank(attempt, taken, now_s)
         is_late = now_s >= attempt.asked_s + terms.grace_s
-        if attempt.order > attempt.answered and self._hears(attempt, attempt.rank, now_s) and not is_late:
+        if attempt.order > attempt.answered and attempt.rank in self._list_there(attempt, now_s) and not is_late:
             return False
         if not attempt.is_answered and rank is not None and not is_late:
             self._emit(told.CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
@@ -215,7 +216,7 @@ class Monitor(Loop[FleetState]):
         if found:
             return True
         stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
-        is_waiting = self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
+        is_waiting = self._list_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
         self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
         return False
 
@@ -270,19 +271,16 @@ class Monitor(Loop[FleetState]):
         is_lost = self._state.nodes[name].phase is Phase.LOST
         return math.inf if is_lost else taken_s - _LEAD * self._terms.heartbeat_s - takes_s
 
-    def _hears(self, attempt: Attempt, rank: int, now_s: float) -> bool:
-        last_s = self._heard.last_s.get(rank, -math.inf)
-        lost = any(
-            rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
-        )
-        return not lost and rank not in self._heard.left and now_s < max(last_s, self._since_s) + self._silence_s
-
-    def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
-        return any(self._hears(attempt, rank, now_s) for rank in self._heard.last_s)
+    def _list_there(self, attempt: Attempt, now_s: float) -> list[int]:
+        """Return the ranks that are there, the lowest first: heard of of late, not at their end, and of no lost VM."""
+        heard, nodes = self._heard, self._state.nodes
+        lost = {rank for vm in attempt.place if nodes[vm].phase is Phase.LOST for rank in attempt.ranks_of(vm)}
+        silent = {rank for rank, t in heard.last_s.items() if now_s >= max(t, self._since_s) + self._silence_s}
+        return sorted(heard.last_s.keys() - heard.left - lost - silent)
 
     def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
         """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
-        there = [rank for rank in sorted(self._heard.last_s) if self._hears(attempt, rank, now_s)]
+        there = self._list_there(attempt, now_s)
         going = {rank for name in taken for rank in attempt.ranks_of(name)}
         return next((rank for rank in there if rank not in going), there[0] if there else None)
 

@@ -228,8 +228,3 @@ class Heard:
             self.ended.add(report.rank)
         if report.left:
             self.left.add(report.rank)
-
-
-def write_fleet(plan: SriftPlan, between: str = " + ") -> str:
-    """Write a plan's fleet for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
-    return between.join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)

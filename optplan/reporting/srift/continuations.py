@@ -75,14 +75,6 @@ def list_segments(timeline: Timeline) -> Table:
     return tabulate("What happens when", _SEGMENT_COLUMNS, timeline.segments, num_keys=2)
 
 
-def say_segments(timeline: Timeline) -> str:
-    """Say in a line what happens when."""
-    return "; ".join(
-        f"{segment.fleet} {_WORDS[segment.happening]} until {format_duration(segment.end_s)}"
-        for segment in timeline.segments
-    )
-
-
 def draw_timeline(timeline: Timeline) -> style.Figure:
     """Draw a run that loses VMs, from beginning to predicted end: a row for each type, iterations done below."""
     names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
@@ -103,8 +95,8 @@ def draw_timeline(timeline: Timeline) -> style.Figure:
     _mark_times(figure, timeline, scale.seconds)
     rows = style.place_names(dict(enumerate(map(style.shorten_name, names))), len(names) - 0.5, -0.5)
     rows["domain"] = [(_PROGRESS_PIXELS + _GAP_PIXELS) / plot, 1.0]
-    across = {"title_text": f"time since the beginning ({scale.unit})", "anchor": "y2"}
-    across["range"] = [0.0, 1.04 * longest_s / scale.seconds]
+    span = [0.0, 1.04 * longest_s / scale.seconds]
+    across = {"title_text": f"time since the beginning ({scale.unit})", "anchor": "y2", "range": span}
     style.finish(figure, across, rows, barmode="overlay", legend={**style.LEGEND_ABOVE, "y": 1.0 + 28 / plot})
     below |= {"domain": [0.0, _PROGRESS_PIXELS / plot], "range": [0, 1.08 * timeline.iterations], "anchor": "x"}
     return figure.update_layout(yaxis2=below, yaxis2_title_text="iterations done")

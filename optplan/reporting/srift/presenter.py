@@ -13,16 +13,12 @@ from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
-from optplan.reporting.phrases import format_cost, format_objective, frontier_limit
+from optplan.reporting.phrases import ROUNDING, format_cost, format_objective, frontier_limit
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import (
-    relaxations_of,
-    tell_relaxations,
-)
+from optplan.reporting.sections import relaxations_of, tell_relaxations
 from optplan.reporting.srift import tables, words
-from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
-from optplan.reporting.srift.tables import draw_iteration
+from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
@@ -33,8 +29,6 @@ _CHECK = (
     "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
     "fleet is better it finds by dividing all fleets as the certificate says, and bounding each part itself."
 )
-#: Savings below this, relatively, are rounding.
-_ROUNDING = 1e-9
 #: What the frontier's limit is measured by.
 _MEASURES = {"deadline": "time_s", "budget": "cost_usd"}
 
@@ -58,10 +52,11 @@ _ASSUMPTIONS = (
 def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
     """Put the report of the rest of a run together, the whole run's timeline first."""
     page = PRESENTER.build_page(continuation.remainder.instance, continuation.result, beside)
-    reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
-    chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
-    told = [say_continuation(continuation, timeline), Charts([chart], reading), list_segments(timeline)]
-    return page._replace(sections=[Section("run", "The whole run", told), *page.sections])
+    reading = "Numbers count VMs; hatched bars are predictions; dotted lines are the loss and any deadline."
+    chart = Charts([("The run over time, as the table below lists it.", draw_timeline(timeline))], reading)
+    said = say_continuation(continuation, timeline)
+    told = Section("run", "The whole run", [said, chart, list_segments(timeline)])
+    return page._replace(sections=[told, *page.sections])
 
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
@@ -75,7 +70,7 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
     bill = [(f"{vms.count} {vms.type}", format_cost(vms.cost_usd)) for vms in plan.fleet]
     bill.append(("in all", f"{format_cost(plan.total_usd)}, {format_cost(plan.price_usd_per_hour)} an hour"))
     return [
-        Section("iteration", "One iteration", [Charts([(label, draw_iteration(instance, fleet))], reading)]),
+        Section("iteration", "One iteration", [Charts([(label, tables.draw_iteration(instance, fleet))], reading)]),
         Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
         Section("bill", "What is paid for", [Definitions(bill)], place="half"),
     ]
@@ -113,7 +108,7 @@ def _say_worth(instance: SriftInstance, one: OneMoreVm) -> tuple[str, str]:
     fleet = write_fleet(one.groups)
     if one.saving is None:
         return f"{at_least}makes one possible, {format_objective(instance, one.objective)}", fleet
-    if one.saving <= _ROUNDING * one.objective:
+    if one.saving <= ROUNDING * one.objective:
         return ("nothing" if one.proven else "not known"), ""
     return f"{at_least}{format_objective(instance, one.saving)}", fleet
 
@@ -166,5 +161,5 @@ PRESENTER = Presenter(
     check=lambda _: _CHECK,
     granted=lambda _: _ASSUMPTIONS,
     run="optplan run plan.json",
-    picture=lambda job, result: draw_iteration(job, words.require_fleet(result.solution)),
+    picture=lambda job, result: tables.draw_iteration(job, words.require_fleet(result.solution)),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -95,7 +95,7 @@ class FleetContinuation:
     result: Result[SriftSolution]
     #: Why the old limits cannot be kept, in their terms, and what they would have to be; None when they can be kept, or
     #: nobody knows.
-    infeasibility: Infeasibility | None = field(default=None)
+    infeasibility: Infeasibility | None = None
 
 
 def replan(instance: SriftInstance, state: FleetStanding) -> Remainder:
@@ -173,17 +173,13 @@ def derive_spent_usd(instance: SriftInstance, state: FleetStanding) -> float:
         return state.spent_usd
     if not state.vms and state.elapsed_s:
         raise DataError("spent_usd", "is missing, and there are no VMs to derive it from", "give running, lost or both")
-    return _price_usd_per_s(instance, state.vms) * max(0.0, state.elapsed_s - unpaid_s(instance, state))
+    unpaid_s = 0.0 if instance.launch_billed else ready_after_s(instance, state)
+    return _price_usd_per_s(instance, state.vms) * max(0.0, state.elapsed_s - unpaid_s)
 
 
 def ready_after_s(instance: SriftInstance, state: FleetStanding) -> float:
     """Return when the first fleet could train, in seconds since the beginning."""
     return min(instance.launch_s, state.elapsed_s) if state.ready_s is None else state.ready_s
-
-
-def unpaid_s(instance: SriftInstance, state: FleetStanding) -> float:
-    """Return for how long at the beginning the first fleet was not paid: while it was launched, or not at all."""
-    return 0.0 if instance.launch_billed else ready_after_s(instance, state)
 
 
 def _require_known(instance: SriftInstance, state: FleetStanding) -> None:

@@ -21,7 +21,6 @@ from optplan.formulations.srift.study.replanning import (
     derive_spent_usd,
     name_vms,
     ready_after_s,
-    unpaid_s,
 )
 
 
@@ -85,8 +84,7 @@ def build_timeline(
 ) -> Timeline:
     """Lay a run out in time, up to the loss and, with a ``new`` fleet, beyond; what takes no time is left out."""
     ready_s, spent_usd = ready_after_s(instance, state), derive_spent_usd(instance, state)
-    paid_s = state.elapsed_s - unpaid_s(instance, state)
-    launch_usd = spent_usd * ready_s / paid_s if instance.launch_billed and paid_s else 0.0
+    launch_usd = spent_usd * ready_s / state.elapsed_s if instance.launch_billed and state.elapsed_s else 0.0
     before, kept = (state.vms, name_vms(state.vms)), (dict(state.running), name_vms(state.running))
     # Each is a happening, the VMs, and the seconds, iterations and US dollars that it adds.
     past = [
