@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import OutputError
-from optplan.execution.fleets.folder import FolderFleet, Ranks
+from optplan.execution.fleets.folder import FolderFleet, Ranks, ranks_of
 from optplan.execution.fleets.ranks import main
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.ray_cluster import connect
@@ -55,7 +55,7 @@ class SlurmFleet(FolderFleet):
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
         """Whether any of its jobs is there; while Slurm does not answer, those that were."""
-        if running.handle is not None and self.now_s() >= self._asked_s + _JOBS_S:
+        if self.now_s() >= self._asked_s + _JOBS_S:
             names = [self._name(running.folder, vm) for vm in running.operation.place]
             with suppress(OutputError) if self._jobs else nullcontext():
                 self._jobs = find_jobs(*names)
@@ -102,8 +102,8 @@ class RayFleet(FolderFleet):
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
         """Whether any actor has not returned yet; those that have would wait for another call, and hold their VMs."""
-        ranks = running.handle
-        if ranks is None or ranks.is_ended:
+        ranks = ranks_of(running)
+        if ranks.is_ended:
             return False
         if not ranks.promises:  # an earlier monitor asked them to end: they say when they have
             folder, log = str(running.folder.resolve()), str(self._log_of(running.operation.trial).resolve())
@@ -118,8 +118,7 @@ class RayFleet(FolderFleet):
     def _kill(self, running: Running[Ranks]) -> None:
         for actor in self._list_actors(running):
             self._ray.kill(actor)
-        if running.handle is not None:
-            running.handle.is_ended = True
+        ranks_of(running).is_ended = True
 
     def _list_actors(self, running: Running[Ranks]) -> list[Any]:
         found = []

@@ -29,7 +29,7 @@ from optplan.execution.command_executor import QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.state import Heard
-from optplan.execution.folders import Ending, FolderSettings, Running
+from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.protocol import Event, Operation, Reported
 from optplan.execution.supervision import clear, end, is_running, list_homes
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
@@ -65,6 +65,12 @@ class Ranks:
         return len(self.heard.left) == len(self.said["ranks"])
 
 
+def ranks_of(running: Running[Ranks]) -> Ranks:
+    """Return the ranks of a fleet: whatever was started or found has some."""
+    assert running.handle is not None
+    return running.handle
+
+
 class FolderFleet(QueueExecutor[Ranks]):
     """Listens to ranks that report in files; that a VM is there is not known before they do."""
 
@@ -91,10 +97,10 @@ class FolderFleet(QueueExecutor[Ranks]):
         running = self._running.get(operation)
         if running is None:
             return
-        ranks = running.handle
-        if ranks is not None and not (running.folder / STOP).exists():
+        heard = ranks_of(running).heard
+        if not (running.folder / STOP).exists():
             with contextlib.suppress(OSError):  # no room to ask in
-                write(running.folder / STOP, {"rank": min(ranks.heard.last_s.keys() - ranks.heard.left, default=0)})
+                write(running.folder / STOP, {"rank": min(heard.last_s.keys() - heard.left, default=0)})
         super().stop(operation, grace_s)
 
     # -------------------------------------------------------------------------------------------------------- starting
@@ -151,9 +157,7 @@ class FolderFleet(QueueExecutor[Ranks]):
                 self._noticed.add(path.name)
 
     def _read_progress(self, running: Running[Ranks]) -> None:
-        ranks, operation, now_s = running.handle, running.operation.id, self.now_s()
-        if ranks is None:
-            return
+        ranks, operation, now_s = ranks_of(running), running.operation.id, self.now_s()
         for path in sorted((running.folder / RANKS).glob("*.jsonl")):
             lines, ranks.offsets[path] = read_new_lines(path, ranks.offsets.get(path, 0))
             for said in map(_understand, lines):
@@ -180,30 +184,20 @@ class FolderFleet(QueueExecutor[Ranks]):
             running.iterations = done
             self._events.append(told.Progressed(report.t, report.operation, done, report.metrics))
 
-    def _has_begun(self, folder: Path) -> bool:  # noqa: ARG002
-        """Leave it to heartbeats whether an iteration hangs."""
-        return False
-
     def _is_late(self, running: Running[Ranks]) -> bool:
         """Whether ranks are to be ended that were asked to: too long ago, or all others have."""
-        have_left = running.handle is not None and running.handle.have_left
-        return running.kill_at_s is not None and (have_left or super()._is_late(running))
+        return running.kill_at_s is not None and (ranks_of(running).have_left or super()._is_late(running))
 
     def _conclude(self, running: Running[Ranks]) -> Event:
-        operation, now_s, ranks = running.operation, self.now_s(), running.handle
-        assert ranks is not None  # as every fleet has that was started
-        done, busy_s = running.iterations, now_s - operation.wanted_s
-        heard = ranks.heard
+        operation, now_s, ranks = running.operation, self.now_s(), ranks_of(running)
+        done, busy_s, heard = running.iterations, now_s - operation.wanted_s, ranks.heard
         checkpoint = told.Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
         complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
         if complete or running.kill_at_s is not None:
             stored = done if complete else stored
             return told.OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
-        why = heard.trouble or self._explain(running).why
+        why = heard.trouble or "all of its ranks have ended before its time"
         return told.OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
-
-    def _explain(self, running: Running[Ranks]) -> Ending:  # noqa: ARG002 - ranks say more, where they can
-        return Ending("all of its ranks have ended before its time")
 
 
 class LocalFleet(FolderFleet):
@@ -220,8 +214,7 @@ class LocalFleet(FolderFleet):
         ranks.children |= start_ranks(folder, ranks.said, words, log)
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
-        ranks = running.handle
-        if ranks is not None and any(child.poll() is None for child in ranks.children.values()):
+        if any(child.poll() is None for child in ranks_of(running).children.values()):
             return True
         homes = list_homes(running.folder)
         if any(map(is_running, homes)):
@@ -238,7 +231,7 @@ class LocalFleet(FolderFleet):
     def close(self) -> None:
         """Let go of the processes; those that run go on."""
         for running in self._running.values():
-            for child in running.handle.children.values() if running.handle is not None else ():
+            for child in ranks_of(running).children.values():
                 if child.poll() is None:
                     child.returncode = 0  # not ours any more: no complaint that it still runs
 
@@ -265,15 +258,14 @@ class CommandFleet(FolderFleet):
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
         """Whether ranks may be there: what those leave that say that they end is ended, too."""
-        ranks = running.handle
-        if ranks is not None and ranks.have_left and not ranks.is_ended:
+        ranks = ranks_of(running)
+        if ranks.have_left and not ranks.is_ended:
             self._kill(running)
-        return ranks is not None and not ranks.is_ended
+        return not ranks.is_ended
 
     def _kill(self, running: Running[Ranks]) -> None:
         self._call("stop", running.folder)
-        if running.handle is not None:
-            running.handle.is_ended = True
+        ranks_of(running).is_ended = True
 
     def _call(self, action: str, folder: Path) -> None:
         root = self._settings.root

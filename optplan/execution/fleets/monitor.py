@@ -126,14 +126,11 @@ class Monitor(Loop[FleetState]):
         place: dict[str, int] = {}
         wanted: list[told.NodeWanted] = []
         for group in self._state.plan.fleet:
-            kept = [vm for vm in free if vm.resource == group.type][: group.count]
-            names = [vm.name for vm in kept]
-            for number in range(made + 1, made + 1 + group.count - len(kept)):
-                names.append(f"{group.type}.vm-{number:03d}")
-                wanted.append(told.NodeWanted(now_s, names[-1], group.id, group.type, f"train/{group.id}"))
-            made += group.count - len(kept)
-            free = [vm for vm in free if vm not in kept]
-            place |= dict.fromkeys(names, group.gpus_per_vm)
+            kept = [vm.name for vm in free if vm.resource == group.type and vm.name not in place][: group.count]
+            new = [f"{group.type}.vm-{made + number:03d}" for number in range(1, 1 + group.count - len(kept))]
+            made += len(new)
+            wanted += [told.NodeWanted(now_s, name, group.id, group.type, f"train/{group.id}") for name in new]
+            place |= dict.fromkeys([*kept, *new], group.gpus_per_vm)
         return place, wanted
 
     def _plan_again(self, now_s: float) -> bool:
@@ -293,10 +290,9 @@ class Monitor(Loop[FleetState]):
         attempt, grace_s = self._state.attempt, self._terms.grace_s
         if attempt is None:
             return self._start_after_s
-        times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s, self._stuck_s()]
+        times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s]
+        times += [self._stuck_s(), self._back_s(attempt), *map(self._lead_s, attempt.place)]
         times += [self._deaf_s(attempt, name) for name in attempt.place]
-        times += [self._lead_s(name) for name in attempt.place]
-        times.append(self._back_s(attempt))
         return min(time_s for time_s in times if time_s > now_s)
 
     # ----------------------------------------------------------------------------------------------- hearing and doing

@@ -117,15 +117,14 @@ class FleetState(RunState):
                     self.followed.append(self.plan)
             case told.OperationEnded() | told.OperationFailed():
                 self._end_attempt(record)
-            case told.CheckpointWanted():
-                assert attempt is not None  # which is asked for it
-                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
             case told.CheckpointStored():
                 if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
                     self.checkpoint = record
                 self.iterations = max(self.iterations, record.iterations)
                 if attempt is not None:
                     attempt.answered = max(attempt.answered, record.order)
+            case told.CheckpointWanted() if attempt is not None:
+                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
             case _:
                 self._apply_common(record, attempt)
 
