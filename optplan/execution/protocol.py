@@ -24,7 +24,8 @@ Metrics = Mapping[str, Any]
 class Operation:
     """A trial on its GPUs in one segment.
 
-    ``id`` names the process, actor or job: segment, trial and attempt, from 1. By node, ``place`` has its GPUs.
+    ``id`` names the process, actor or job: segment, trial and attempt, from 1. By node, ``place`` has its GPUs; of a
+    fleet, ``started`` are the VMs that were asked for with it.
     ``batches`` are samples of an iteration of each worker, empty where the plan does not know them. It ends by itself
     after ``to_iterations``, or by the run's clock at ``until_s``; the other is None. ``checkpoint`` and ``metrics`` are
     what it goes on from, None and empty where it begins anew. ``step_s`` is what an iteration is planned to take, where
@@ -43,24 +44,24 @@ class Operation:
     from_iterations: int = 0
     to_iterations: int | None = None
     until_s: float | None = None
+    started: tuple[str, ...] = ()
     checkpoint: told.Checkpoint | None = None
     metrics: Metrics = field(default_factory=dict)
     wanted_s: float = 0.0
     step_s: float | None = None
     position: int = 0
     members: int = 1
-    started: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all its workers."""
+        return self.workers * self.gpus_per_worker
 
     @cached_property
     def ranks(self) -> Mapping[str, range]:
         """By node, its ranks, where each GPU is one."""
         ends = accumulate(self.place.values())
         return {node: range(end - gpus, end) for (node, gpus), end in zip(self.place.items(), ends, strict=True)}
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of all its workers."""
-        return self.workers * self.gpus_per_worker
 
 
 @dataclass(frozen=True)
