@@ -187,7 +187,7 @@ class Monitor(Loop[FleetState]):
         """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
         vms, terms = self._state.nodes, self._terms
         taken = [name for name in attempt.place if now_s >= self._lead_s(name)]
-        if any(vms[name].phase is Phase.LOST for name in attempt.place):
+        if attempt.silent_s or any(vms[name].phase is Phase.LOST for name in attempt.place):
             why = "a VM was lost"
         elif taken:
             why = "a VM is about to be taken back"
@@ -208,24 +208,10 @@ class Monitor(Loop[FleetState]):
 
     def _await_end(self, attempt: Attempt, now_s: float) -> bool:
         """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
-        found = self._list_returned(attempt)
-        self._emit(*found)
-        if found:
-            return True
         stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
         is_waiting = self._list_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
         self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
         return False
-
-    def _list_returned(self, attempt: Attempt) -> list[told.Record]:
-        """Return which silent VMs were heard of again in time: they have stalled, and are there."""
-        found: list[told.Record] = []
-        for name in self._list_silent(attempt):
-            silent_s, back_s = attempt.silent_s[name], self._heard.back_s.get(name, math.inf)
-            if back_s <= silent_s + self._return_s:
-                why = f"is heard of again, {back_s - silent_s:.3g} s after it was missed"
-                found.append(told.NodeChanged(max(back_s, self._state.t), name, Phase.READY, why))
-        return found
 
     # --------------------------------------------------------------------------------------------------- who and when
 
@@ -245,11 +231,13 @@ class Monitor(Loop[FleetState]):
         return max(self._since_s, *heard) + self._silence_s
 
     def _list_silent(self, attempt: Attempt) -> list[str]:
+        """Return which VMs are missed that would be taken back, should they be heard of again in time."""
         state = self._state
         silent = (name for name in attempt.silent_s if state.nodes[name].phase is Phase.LOST)
         return [name for name in silent if state.returns[name] < self._terms.retries]
 
     def _back_s(self, attempt: Attempt) -> float:
+        """Return until when to wait for those."""
         silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
         return max(silent, default=-math.inf) + self._return_s
 
@@ -341,9 +329,11 @@ class Monitor(Loop[FleetState]):
         if attempt is None or event.operation != attempt.name:
             return
         heard.take(event)
-        for name, silent_s in attempt.silent_s.items():
-            if silent_s < event.t and event.rank in attempt.ranks_of(name):
-                heard.back_s[name] = min(event.t, heard.back_s.get(name, math.inf))
+        for name in self._list_silent(attempt):
+            late_s = event.t - attempt.silent_s[name]
+            if event.rank in attempt.ranks_of(name) and 0.0 < late_s <= self._return_s:
+                why = f"is heard of again, {late_s:.3g} s after it was missed"
+                self._note(told.NodeChanged(max(event.t, state.t), name, Phase.READY, why))
         if event.stored or event.order:
             known = state.checkpoint
             if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
@@ -360,9 +350,7 @@ class Monitor(Loop[FleetState]):
         """Take note that a fleet has ended before its time; it is not to blame where a VM has gone, or come back."""
         state, attempt = self._state, self._state.attempt
         assert attempt is not None  # it runs, as the loop has seen
-        for returned in self._list_returned(attempt):
-            self._note(returned)
-        blameless = event.blameless or bool(state.missing) or attempt.returned
+        blameless = event.blameless or bool(state.missing or attempt.silent_s)
         done = max(state.iterations, self._heard.iterations)
         why = self._heard.trouble or event.why
         self._note(replace(event, why=why, blameless=blameless, iterations=done))

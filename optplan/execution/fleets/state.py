@@ -29,9 +29,8 @@ class Attempt(OperationState):
     rank: int = -1
     asked_s: float = math.inf
     answered: int = 0
-    #: When each of its VMs was found silent that had been heard of; and whether one has come back.
+    #: When each of its VMs was found silent that had been heard of, whether or not it has come back.
     silent_s: dict[str, float] = field(default_factory=dict)
-    returned: bool = False
 
     @property
     def name(self) -> str:
@@ -187,8 +186,6 @@ class FleetState(RunState):
             self.returns[vm.name] += 1
             self.pools[vm.pool].add(vm.name)
             vm.end_s = None
-            if self.attempt is not None:
-                self.attempt.returned = True
 
     def _change_limits(self, options: Mapping[str, Any]) -> None:
         fields: dict[str, object] = {}
@@ -205,8 +202,6 @@ class Heard:
     def __init__(self) -> None:
         self.iterations = 0
         self.last_s: dict[int, float] = {}
-        #: By VM that had been missed, when it was heard of first after that.
-        self.back_s: dict[str, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""
         #: What was stored last, and after how many iterations.
