@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: What is said of a fleet on the virtual clock.
 _VIRTUAL = "virtual fleet: nothing was trained; what happened is what was asked for"
-#: By how a fleet stands, how good that is.
-_BADGES = {"ended": "good", "paused": "fair", "running": "fair"}
 
 
 class _Fleets(RunKind):
@@ -54,7 +52,7 @@ class _Fleets(RunKind):
         fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
         title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
         lead = _VIRTUAL if outcome.virtual else outcome.why
-        kind = "bad" if outcome.code else _BADGES[outcome.status]
+        kind = "bad" if outcome.code else "good" if outcome.status == "ended" else "fair"
         cards = [
             Card("time", format_seconds(outcome.time_s), "on the virtual clock" if outcome.virtual else ""),
             Card("cost", format_usd(outcome.cost_usd)),

@@ -84,8 +84,8 @@ class VirtualFleet(ClockExecutor):
                 self._clock.now = operation.wanted_s
                 self.start(operation)
                 self._expect(operation.wanted_s, now_s)
-                while (item := self._clock.advance(now_s)) is not None:
-                    past += self._happen(item) if isinstance(item, partial) else [item]
+                while self._clock.next_at <= now_s:
+                    past += super().poll(now_s)
         self._clock.now = now_s
         self._hear(*past)
         return Observation(frozenset(self._nodes), frozenset(self._running))
