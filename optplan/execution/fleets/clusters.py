@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import OutputError
-from optplan.execution.fleets.folder import FolderFleet, Ranks, ranks_of
+from optplan.execution.fleets.folder import FolderFleet, Ranks
 from optplan.execution.fleets.ranks import main
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.ray_cluster import connect
@@ -73,13 +73,18 @@ class SlurmFleet(FolderFleet):
 class VmWorker:
     """Runs the ranks of a VM, which end with it."""
 
-    def run(self, folder: str, vm: str, log: str, command: list[str]) -> int:
-        """Return their exit code, once they have ended."""
-        return main(Path(folder), vm, Path(log), command)
+    def run(self, folder: str, vm: str, log: str, command: list[str]) -> None:
+        """End with them, so that the VM is free."""
+        from ray.actor import exit_actor
+
+        main(Path(folder), vm, Path(log), command)
+        exit_actor()
 
 
 class RayFleet(FolderFleet):
     """Has a detached actor for each VM, by its name, so that a monitor that begins anew starts none again."""
+
+    look_s = 0.2  # at each look Ray is asked for every VM
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         super().__init__(gpus_per_node, settings, now_s=now_s)
@@ -98,29 +103,17 @@ class RayFleet(FolderFleet):
                 resources={vm.rpartition(".vm-")[0]: 1},
             )
             # Asked again, it does nothing: its ranks have written their reports, or hold their locks.
-            ranks.promises.append(options.remote().run.remote(str(folder), vm, str(log), command))
+            options.remote().run.remote(str(folder), vm, str(log), command)
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
-        """Whether any actor has not returned yet; those that have would wait for another call, and hold their VMs."""
-        ranks = ranks_of(running)
-        if ranks.is_ended:
-            return False
-        if not ranks.promises:  # an earlier monitor asked them to end: they say when they have
-            folder, log = str(running.folder.resolve()), str(self._log_of(running.operation.trial).resolve())
-            ranks.promises = [actor.run.remote(folder, "", log, []) for actor in self._list_actors(running)]
-        waiting = ranks.promises
-        if waiting:
-            _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        if not waiting:
-            self._kill(running)
-        return bool(waiting)
+        return bool(self._list_actors(running))
 
     def _kill(self, running: Running[Ranks]) -> None:
         for actor in self._list_actors(running):
             self._ray.kill(actor)
-        ranks_of(running).is_ended = True
 
     def _list_actors(self, running: Running[Ranks]) -> list[Any]:
+        """Return the actors that have not ended."""
         found = []
         for vm in running.operation.place:
             with suppress(ValueError):  # it has gone

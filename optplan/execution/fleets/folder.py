@@ -54,9 +54,8 @@ class Ranks:
     heard: Heard = field(default_factory=Heard)
     #: What the rank that stores said with its last iteration.
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    #: Processes that this executor has started, by rank, and what somebody has promised to return of others.
+    #: Processes that this executor has started, by rank; and whether a command of the user's has ended all of them.
     children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
-    promises: list[Any] = field(default_factory=list)
     is_ended: bool = False
 
     @property
