@@ -12,6 +12,7 @@ answers what it would have to be.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -71,8 +72,7 @@ class FleetStanding(FrozenModel):
     @property
     def vms(self) -> dict[str, int]:
         """VMs by type before the loss."""
-        names = [*self.running, *(name for name in self.lost if name not in self.running)]
-        return {name: self.running.get(name, 0) + self.lost.get(name, 0) for name in names}
+        return dict(Counter(self.running) + Counter(self.lost))
 
 
 @dataclass(frozen=True)
