@@ -88,7 +88,8 @@ class Monitor(Loop[FleetState]):
         if attempt is None:
             return self._begin(now_s)
         if attempt.stopping_s is not None:
-            return self._await_end(attempt, now_s)
+            self._is_over = self._is_through(attempt, attempt.stopping_s, now_s)
+            return False
         if self._given_up:
             self._emit(told.StopWanted(now_s, attempt.name, GIVEN_UP))
             return True
@@ -206,12 +207,10 @@ class Monitor(Loop[FleetState]):
         self._emit(*gone, told.StopWanted(now_s, attempt.name, why))
         return True
 
-    def _await_end(self, attempt: Attempt, now_s: float) -> bool:
-        """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
-        stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
+    def _is_through(self, attempt: Attempt, stopping_s: float, now_s: float) -> bool:
+        """Whether the ranks have ended that are asked to, or had time to, and silent VMs had time to come back."""
         is_waiting = self._list_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
-        self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
-        return False
+        return not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
 
     # --------------------------------------------------------------------------------------------------- who and when
 
