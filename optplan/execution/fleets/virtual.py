@@ -46,16 +46,23 @@ class Course:
 class _Training:
     operation: Operation
     iteration_s: float
-    #: When it trains; and when the first of its VMs went, from which on nothing is trained.
-    ready_s: float
-    broken_s: float = math.inf
+    #: When its new VMs have booted; how long it has trained, and since when it does again: while all VMs are there.
+    boots_s: float
+    trained_s: float = 0.0
+    since_s: float = math.inf
     is_told: bool = False
     #: The VMs whose ranks have ended.
     left: set[str] = field(default_factory=set)
 
+    @property
+    def takes_s(self) -> float:
+        return ((self.operation.to_iterations or 0) - self.operation.from_iterations) * self.iteration_s
+
+    def trained_by(self, now_s: float) -> float:
+        return self.trained_s + max(0.0, now_s - self.since_s)
+
     def done_at(self, now_s: float) -> int:
-        trained_s = max(0.0, min(now_s, self.broken_s) - self.ready_s)
-        done = self.operation.from_iterations + math.floor(trained_s / self.iteration_s + _ROUNDING)
+        done = self.operation.from_iterations + math.floor(self.trained_by(now_s) / self.iteration_s + _ROUNDING)
         return min(done, self.operation.to_iterations or done)
 
 
@@ -104,12 +111,11 @@ class VirtualFleet(ClockExecutor):
         iteration_s = course.iterations_s[index] if index < len(course.iterations_s) else plan.iteration_s
         planned_s = plan.launch_s if course.launch_s is None else course.launch_s
         boot_s = course.boots_s[index] if index < len(course.boots_s) else planned_s
-        ready_s = operation.wanted_s + (boot_s if operation.started else 0.0)
-        self._running[operation.id] = _Training(operation, iteration_s, ready_s)
+        boots_s = operation.wanted_s + (boot_s if operation.started else 0.0)
+        training = self._running[operation.id] = _Training(operation, iteration_s, boots_s)
         for vm in operation.place:
-            self._plan_for(ready_s if vm in operation.started else operation.wanted_s, self._beat, operation.id, vm)
-        trained = (operation.to_iterations or 0) - operation.from_iterations
-        self._plan_for(ready_s + trained * iteration_s, self._finish, operation.id)
+            self._plan_for(boots_s if vm in operation.started else operation.wanted_s, self._beat, operation.id, vm)
+        self._train(training)
 
     def ask(self, operation: str, order: int, rank: int) -> None:
         """Let a rank store what is done, which takes no time."""
@@ -169,12 +175,18 @@ class VirtualFleet(ClockExecutor):
             self._say(training, vm)
             self._plan_for(self.now_s() + self._heartbeat_s, self._beat, name, vm)
 
-    def _finish(self, name: str) -> None:
-        training = self._running.get(name)
-        if training is not None and not training.is_told and math.isinf(training.broken_s):
+    def _train(self, training: _Training) -> None:
+        """Let a fleet train from now on, or from when its VMs have booted, unless one of them is gone."""
+        if self._gone.isdisjoint(training.operation.place):
+            training.since_s = max(self.now_s(), training.boots_s)
+            self._plan_for(training.since_s + training.takes_s - training.trained_s, self._finish, training)
+
+    def _finish(self, training: _Training) -> None:
+        is_done = training.done_at(self.now_s()) == training.operation.to_iterations
+        if is_done and not training.is_told and training.operation.id in self._running:
             for vm in training.operation.place:
                 self._say(training, vm, ended=True, left=True)
-            self._end(name)
+            self._end(training.operation.id)
 
     def _leave(self, training: _Training, vm: str) -> None:
         """Let the ranks of a VM end, where it is there; with the last ones the fleet has ended."""
@@ -208,7 +220,7 @@ class VirtualFleet(ClockExecutor):
             self._plan_for(self.now_s() + back_s, self._return, vm)
         for training in self._running.values():
             if vm in training.operation.place:
-                training.broken_s = min(training.broken_s, self.now_s())
+                training.trained_s, training.since_s = training.trained_by(self.now_s()), math.inf
 
     def _return(self, vm: str) -> None:
         """Let a VM that has stalled go on: its ranks report, and end where they were told to."""
@@ -218,4 +230,5 @@ class VirtualFleet(ClockExecutor):
             if training.is_told:
                 self._leave(training, vm)
             else:
+                self._train(training)
                 self._beat(training.operation.id, vm)

@@ -191,8 +191,19 @@ def test_a_vm_that_stalls_costs_a_restart(small_plan: SriftPlan, return_s: float
     assert outcome.time_s == pytest.approx(4.3 + 39 * 0.06)
 
 
+def test_a_stall_between_two_heartbeats_costs_its_time(small_plan: SriftPlan) -> None:
+    """Nobody misses a VM that stands still from 1.3 s to 1.5 s; all others wait: 60 times 0.06 s, and 0.2 s."""
+    outcome, records = follow(small_plan, Course(losses=(Loss("spot", 1.3, back_s=0.2),)), heartbeat_s=0.5)
+    assert list_changes(records) == []
+    assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
+    assert outcome.time_s == pytest.approx(60 * 0.06 + 0.2)
+
+
 def test_a_vm_that_is_back_while_another_one_stores(small_plan: SriftPlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missed at 2 s, it is heard of at 3.3 s; rank 0 has stored at 5 s, and all start again from there at once."""
+    """Missed at 2 s, it is heard of at 3.3 s, and trains; rank 0 has stored at 5 s, and all start again at once.
+
+    Until then it is 1.3 s and 1.7 s of training, 50 iterations of 0.06 s.
+    """
     ask = VirtualFleet.ask
 
     def ask_slowly(fleet: VirtualFleet, *order: Any) -> None:  # noqa: ANN401 - as asked
@@ -208,7 +219,7 @@ def test_a_vm_that_is_back_while_another_one_stores(small_plan: SriftPlan, monke
     ]
     assert [record.t for record in of(records, CheckpointWanted, CheckpointStored)] == pytest.approx([2.0, 5.0])
     assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
-    assert outcome.time_s == pytest.approx(5.0 + 39 * 0.06)
+    assert outcome.time_s == pytest.approx(5.0 + 10 * 0.06)
 
 
 def test_a_vm_that_comes_back_too_late_is_lost(small_plan: SriftPlan) -> None:
