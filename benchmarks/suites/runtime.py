@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from optplan.contracts import Plan, Result
-from optplan.contracts.conditions import Mode
-from optplan.execution.driver import Driver, Limits
+from optplan.execution.driver import Driver
 from optplan.execution.journal import Beginning, Journal
+from optplan.execution.options import SearchOptions
 from optplan.execution.protocol import Event
 from optplan.execution.records import (
     Began,
@@ -31,9 +31,9 @@ from optplan.execution.records import (
     Record,
     SegmentEnded,
 )
+from optplan.execution.running import SearchRun
 from optplan.execution.running import run as run_plan
-from optplan.execution.scheduler import Rules, list_trials
-from optplan.execution.state import State
+from optplan.execution.scheduler import list_trials
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
@@ -50,7 +50,7 @@ _TRAINABLE = f"{Path(__file__).with_name('idle_trainable.py')}:Idle"
 #: Where stage changes are measured.
 _WORKERS = {"local": "local workers", "ray": "actors of Ray"}
 #: Far beyond what any plan here takes: limits are watched, and never met.
-_WATCHED = Limits(budget_usd=1e9, deadline_s=1e9)
+_WATCHED = SearchOptions(budget_usd=1e9, deadline_s=1e9, replan_above=None)
 _TRIALS, _DECISIONS = 1000, 200
 #: How many trials at once, and the GPUs of each, on nodes of 4.
 _ROUNDS = ((_TRIALS, 4), (_TRIALS, 1), (_TRIALS // 10, 1))
@@ -74,10 +74,10 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
 def _measure_rounds(at_once: int, gpus: int) -> Row:
     """Measure what the loop does each time that a trial ends: 1,000 trials, so many at a time, limits watched."""
     plan, _ = plan_search(_TRIALS, at_once, gpus)
-    state, executor = State(plan), _Watched(plan, lucky=True)
-    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+    watched, executor = SearchRun(plan, _WATCHED), _Watched(plan, lucky=True)
+    watched.state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
     reset_peak()
-    Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, limits=_WATCHED).follow()
+    Driver(watched, executor).follow()
     mean_s = executor.loop_s / executor.rounds
     nodes = float(plan.segments[0].nodes)
     extra = {"at_once": float(at_once), "nodes": nodes, "rounds": float(executor.rounds)}

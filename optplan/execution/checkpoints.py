@@ -89,7 +89,10 @@ def prune(
     busy: Collection[str] = (),
 ) -> None:
     """Delete checkpoints below ``root``, as :func:`choose_unneeded` says."""
-    sizes = {folder.relative_to(root).as_posix(): _size(folder) for folder in root.glob("trials/*/checkpoint-*")}
+    sizes = {
+        folder.relative_to(root).as_posix(): sum(file.stat().st_size for file in _list_files(folder))
+        for folder in root.glob("trials/*/checkpoint-*")
+    }
     for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
         shutil.rmtree(root / path, ignore_errors=True)
 
@@ -119,10 +122,6 @@ def choose_unneeded(
 
 def _list_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in _list_files(folder))
 
 
 def synchronise(path: Path) -> None:

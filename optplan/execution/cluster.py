@@ -128,8 +128,7 @@ def rate_usd_per_s(state: State) -> float:
             resource = state.plan.resources[node.resource]
             if resource.billing is Billing.NODES and _paid_from(node, resource) is not None:
                 rate += _usd_per_s(node, resource)
-    for name in state.active:
-        running = state.operations[name].operation
+    for running in (each.operation for each in state.operations.values()):
         resource = state.plan.resources[state.segments[running.segment].segment.resource]
         if resource.billing is Billing.GPUS:
             rate += _gpu_usd_per_s(resource) * running.gpus
@@ -272,7 +271,7 @@ def _list_trials(state: State, since_s: float) -> list[MeasuredTrial]:
     take, and all else for the start.
     """
     measured = []
-    for each in state.operations.values():
+    for each in state.past:
         operation, timings = each.operation, each.timings
         steps = int(timings.get("steps", 0.0))
         if each.phase is not Phase.ENDED or each.wanted_s < since_s or not steps:

@@ -4,108 +4,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from optplan.contracts.resources import Billing
 from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
-from optplan.execution.journal import Journal
-from optplan.execution.loop import Listener, Loop
+from optplan.execution.loop import Loop
 from optplan.execution.protocol import Executor
-from optplan.execution.scheduler import TIME_UP, Rules, Scheduler
+from optplan.execution.running import SearchRun
+from optplan.execution.runs import Listener
+from optplan.execution.scheduler import TIME_UP, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from optplan.execution.replanning import Replanner
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
 _ROUND_S = 0.5
 
-#: Why operations are stopped before their time.
-INTERRUPTED = "interrupted"
-LIMIT = "limit"
-INFEASIBLE = "infeasible"
-
-EXIT_INFEASIBLE = 3
-EXIT_LIMIT = 4
-_EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Hard limits of a run, None where there are none, and the seconds it waits for nodes and for ends."""
-
-    budget_usd: float | None = None
-    budget_gpu_hours: float | None = None
-    deadline_s: float | None = None
-    node_wait_s: float = 600.0
-    grace_s: float = 30.0
+EXIT_INFEASIBLE, EXIT_LIMIT = 3, 4
 
 
 class BudgetWatch:
     """Knows until when a budget in US dollars lasts at least; ``lateness`` is by what part the cost may be over it.
 
     A run's cost grows by no more than its rate until something new is paid, so until then nothing has to be added up:
-    that is worked out again when the time has come, or when a node begins to be paid.
+    that is worked out again when the time has come, or when what is paid has changed.
     """
 
     def __init__(self, state: State, budget_usd: float | None, lateness: float) -> None:
-        self._state = state
-        self._budget_usd = budget_usd
-        self._lateness = lateness
-        self._lasts_until_s = -math.inf
-        billed = {resource.billing for resource in state.plan.resources.values()}
-        self._adds = (told.NodeChanged, told.OperationWanted) if Billing.GPUS in billed else (told.NodeChanged,)
-
-    def note(self, record: told.Record) -> None:
-        """Take note of a record that was applied to the state: something new may be paid from now on."""
-        if isinstance(record, self._adds):
-            self._lasts_until_s = -math.inf
+        self._state, self._budget_usd, self._lateness = state, budget_usd, lateness
+        self._lasts_until_s, self._payments = -math.inf, 0
 
     def is_spent(self, now_s: float) -> bool:
         """Whether the cost is above the budget."""
-        if self._budget_usd is None or now_s < self._lasts_until_s:
+        if self._budget_usd is None or self._lasts_beyond(now_s):
             return False
         return (spent_usd(self._state, now_s) or 0.0) > self._budget_usd * (1.0 + self._lateness)
 
     def lasts_until_s(self, now_s: float) -> float:
         """Return a time until which the budget is not spent; soon after it, or later, it is."""
-        if self._budget_usd is not None and now_s >= self._lasts_until_s:
+        if self._budget_usd is None:
+            return math.inf
+        if not self._lasts_beyond(now_s):
             rate = rate_usd_per_s(self._state)
             # Twice as late, so that what is looked at then is above the budget and not just at it.
             most_usd = self._budget_usd * (1.0 + 2.0 * self._lateness)
             left_usd = max(0.0, most_usd - (spent_usd(self._state, now_s) or 0.0))
             self._lasts_until_s = now_s + left_usd / rate if rate > 0 else math.inf
-        return math.inf if self._budget_usd is None else self._lasts_until_s
+            self._payments = self._state.payments
+        return self._lasts_until_s
+
+    def _lasts_beyond(self, now_s: float) -> bool:
+        return now_s < self._lasts_until_s and self._payments == self._state.payments
 
 
 class Driver(Loop[State]):
-    """Follows a plan to its end; without a replanner as it is."""
+    """Follows a plan to its end."""
 
-    def __init__(
-        self,
-        state: State,
-        rules: Rules,
-        executor: Executor,
-        *,
-        journal: Journal | None = None,
-        limits: Limits | None = None,
-        replanner: Replanner | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        self._limits = limits or Limits()
-        super().__init__(state, executor, self._limits.grace_s, journal, listener, metric=rules.metric)
-        self._replanner = replanner
-        self._scheduler = Scheduler(state, rules, self.admits, replanner)
-        self._budget = BudgetWatch(state, self._limits.budget_usd, executor.lateness)
-        self._halting = ""
-        self._why = ""
+    def __init__(self, run: SearchRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._rules, self._replanner = run.rules, run.make_replanner()
+        self._scheduler = Scheduler(run.state, self._rules, self.admits, self._replanner)
+        self._budget = BudgetWatch(run.state, self._rules.budget_usd, executor.lateness)
+        #: What stops the run here, in a word and in words, and the exit code; none of them while it goes on.
+        self._halt: tuple[str, str, int] | None = None
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
-        limits, expected = self._limits, segment.segment.expected
+        limits, expected = self._rules, segment.segment.expected
         name, slack = segment.segment.label or segment.segment.id, 1.0 + self._executor.lateness
         usd = committed_usd(self._state, segment, now_s)
         if limits.budget_usd is not None and usd is not None and usd > limits.budget_usd * slack:
@@ -123,39 +87,34 @@ class Driver(Loop[State]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[told.Record]:
+    def _decide(self, now_s: float) -> None:
         self._check_limits(now_s)
-        if self._halting:
-            return self._halt(now_s)
-        decided = self._scheduler.decide(now_s)
-        if not self._scheduler.refusal:
-            return decided
-        infeasible = self._replanner is not None and self._replanner.refusal
-        self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
-        return [*decided, *self._halt(now_s)]
+        if self._halt is None:
+            self._news += self._scheduler.decide(now_s)
+            if self._replanner is not None and self._replanner.refusal:
+                self._halt = "infeasible", self._scheduler.refusal, EXIT_INFEASIBLE
+            elif self._scheduler.refusal:
+                self._halt_at_limit(self._scheduler.refusal)
+        if self._halt is not None:
+            self._stop_all(now_s, *self._halt)
 
-    def _halt(self, now_s: float) -> list[told.Record]:
-        code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
-        return self._stop_all(now_s, self._halting, self._why, code)
-
-    def _halt_for(self, halting: str, why: str) -> None:
-        if not self._halting:
-            self._halting, self._why = halting, why
+    def _halt_at_limit(self, why: str) -> None:
+        self._halt = self._halt or ("limit", why, EXIT_LIMIT)
 
     def _check_limits(self, now_s: float) -> None:
         """Notice that the user, a limit or missing nodes end the run here."""
         if self._interrupted:
             on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
-            self._halt_for(INTERRUPTED, f"interrupted; {on}")
-        limits, slack = self._limits, 1.0 + self._executor.lateness
+            self._halt = self._halt or ("interrupted", f"interrupted; {on}", self._interrupted)
+        limits, slack = self._rules, 1.0 + self._executor.lateness
         if not self._is_at_work():
             if not self._executor.is_virtual:
                 self._check_nodes(now_s)
             return
         if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
-            self._halt_for(LIMIT, f"the deadline of {format_duration(limits.deadline_s)} is over")
+            self._halt_at_limit(f"the deadline of {format_duration(limits.deadline_s)} is over")
         if self._budget.is_spent(now_s):
-            self._halt_for(LIMIT, f"the budget of ${limits.budget_usd:.2f} is spent")
+            self._halt_at_limit(f"the budget of ${limits.budget_usd:.2f} is spent")
 
     def _is_at_work(self) -> bool:
         """Whether a trial runs, or one of a segment that has begun is to go on, for which nodes would be asked for."""
@@ -163,40 +122,31 @@ class Driver(Loop[State]):
         going = (state.segments[name] for name in state.open)
         if any(each.queue and each.phase is Phase.RUNNING and each.ends_at_s is None for each in going):
             return True  # one that the clock ends is over then, whoever waits
-        return any(state.operations[name].phase is not Phase.STOPPING for name in state.active)
+        return any(each.phase is not Phase.STOPPING for each in state.operations.values())
 
     def _check_nodes(self, now_s: float) -> None:
         for pool, names in self._state.pools.items():
             late = [
                 node
                 for node in map(self._state.nodes.__getitem__, names)
-                if node.phase in (Phase.WANTED, Phase.LAUNCHING) and now_s - node.wanted_s > self._limits.node_wait_s
+                if node.phase in (Phase.WANTED, Phase.LAUNCHING) and now_s - node.wanted_s > self._rules.node_wait_s
             ]
             if late:
-                kind, wait = late[0].resource, format_duration(self._limits.node_wait_s)
+                kind, wait = late[0].resource, format_duration(self._rules.node_wait_s)
                 why = f"{len(late)} of {len(names)} nodes ({kind}, pool {pool}) did not come within {wait}"
-                self._halt_for(LIMIT, f"{why}; make room for them, then go on with --resume")
+                self._halt_at_limit(f"{why}; make room for them, then go on with --resume")
 
     def _wait_until(self, now_s: float) -> float:
-        limits = self._limits
         if not self._executor.is_virtual:
             return now_s + _ROUND_S
-        until_s = self._scheduler.next_end_s()
-        slack = 1.0 + 2.0 * self._executor.lateness
-        if self._state.active and limits.deadline_s is not None:
-            until_s = min(until_s, limits.deadline_s * slack)
-        return min(until_s, self._budget.lasts_until_s(now_s)) if self._state.active else until_s
+        until_s, deadline_s = self._scheduler.next_end_s(), self._rules.deadline_s
+        if not self._state.operations:
+            return until_s
+        if deadline_s is not None:
+            until_s = min(until_s, deadline_s * (1.0 + 2.0 * self._executor.lateness))
+        return min(until_s, self._budget.lasts_until_s(now_s))
 
     # --------------------------------------------------------------------------------------------- writing and doing
-
-    def _note(self, fact: told.Record) -> None:
-        super()._note(fact)
-        self._budget.note(fact)
-
-    def _commit(self, decided: Sequence[told.Record]) -> None:
-        for record in decided:
-            self._budget.note(record)
-        super()._commit(decided)
 
     def _perform(self, decided: Sequence[told.Record]) -> None:
         if any(isinstance(record, told.Replanned) for record in decided):
@@ -218,7 +168,7 @@ class Driver(Loop[State]):
         super()._see_end(replace(event, complete=event.complete or is_up))
 
     def _see_failure(self, event: told.OperationFailed) -> None:
+        trial = self._state.operations[event.operation].operation.trial
         super()._see_failure(event)
         if event.no_room:
-            trial = self._state.operations[event.operation].operation.trial
-            self._halt_for(LIMIT, f"{trial} {event.why}; make room, then go on with --resume")
+            self._halt_at_limit(f"{trial} {event.why}; make room, then go on with --resume")

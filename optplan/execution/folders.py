@@ -14,7 +14,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
@@ -23,7 +23,7 @@ from optplan.errors import OptplanError, OutputError
 from optplan.execution import trial_files as files
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
-from optplan.execution.options import Setup
+from optplan.execution.options import Amount, Limit, TrainingOptions
 from optplan.execution.protocol import Event, Executor, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.supervision import is_running, read_code
@@ -46,34 +46,22 @@ _EXECUTORS = {
 Handle = TypeVar("Handle")
 
 
-@dataclass(frozen=True)
-class FolderSettings:
-    """How trials are run in a run's folder (``root``), as options say, and the metric that they have to show.
+class FolderSettings(TrainingOptions):
+    """A run's folder (``root``), and how trials run in it: as options say, with the metric that they have to show.
 
     Without ``step_timeout_s`` :func:`limit_step` says when an iteration hangs; without ``slots`` there are the
     machine's GPUs, or as many slots as are asked for (of a Ray cluster that is made here one).
-    ``storage`` is the URL of checkpoints and outcomes where the machines of a Ray cluster share no folder.
     """
 
     root: Path
-    train: str = ""
-    command: str = ""
-    folder: str = "."
-    metric: str = "loss"
-    launcher: str = "single"
-    step_wait_s: float = 0.0
-    checkpoint_every_s: float = 60.0
-    heartbeat_s: float = 5.0
-    grace_s: float = 30.0
-    orphan_after_s: float = 600.0
-    step_timeout_s: float | None = None
-    checkpoint_bytes: float = 10e9
-    setup: Setup = field(default_factory=Setup)
-    slots: int | None = None
-    address: str = ""
-    storage: str = ""
-    sbatch: Mapping[str, str] = field(default_factory=dict)
-    gres: str = "gpu"
+    metric: str | None = "loss"
+    checkpoint_every_s: Amount = 60.0
+    heartbeat_s: Limit = 5.0
+    step_wait_s: Amount = 0.0
+    checkpoint_bytes: Amount = 10e9
+
+    def __init__(self, root: Path, **options: Any) -> None:  # noqa: ANN401 - the fields are checked by pydantic
+        super().__init__(**{"root": root, **options})
 
     @property
     def name(self) -> str:
@@ -233,7 +221,7 @@ class FolderExecutor(Executor, Generic[Handle]):
         until = None if operation.until_s is None else now + operation.until_s - self.now_s()
         return {
             **asdict(operation),
-            **asdict(settings),
+            **settings.model_dump(mode="json"),
             "gpus": operation.gpus,
             "folder": str(Path(settings.folder).resolve()),
             "root": str(settings.root.resolve()),

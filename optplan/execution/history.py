@@ -100,7 +100,6 @@ class _Stays:
         self._metric, self._in_stages = metric, in_stages
         self.all, self.last = dict[str, Stay](), dict[str, Stay]()
         self.curves, self.failures = defaultdict[str, list[Moment]](list), Counter[str]()
-        self.resizes = Counter[str]()
         self.shown = ""  #: The first number that was shown, which counts where no metric is named.
 
     def see(self, record: told.Record) -> None:
@@ -109,7 +108,6 @@ class _Stays:
                 label, before = record.segment if self._in_stages else "", self.last.get(record.trial)
                 stay = Stay(record.trial, label, record.place, record.t)
                 stay.is_resized = before is not None and before.label == label and _width(before) != _width(stay)
-                self.resizes[record.trial] += stay.is_resized
                 self.all[record.operation] = self.last[record.trial] = stay
             case told.MetricsShown():
                 for operation, points in record.curves.items():
@@ -151,7 +149,7 @@ class _Stays:
                     "arrived (h)": each.arrived_s / SECONDS_PER_HOUR,
                     "took (h)": took_h,
                 }
-                one.own |= {"resizes": self.resizes[name]}
+                one.own |= {"resizes": max(0, len(each.widths) - 1)}
             yield one
         if isinstance(state, FleetState):
             for name, curve in self.curves.items():
@@ -166,9 +164,9 @@ def gather(
 
     Of the run it looks at what that was made from, and at no record that is applied already.
     """
-    state, rules, resources = run.make_state(), getattr(run, "rules", None), dict(run.plan.resources)
-    metric = (getattr(run.options, "metric", None) or "") if rules is None else rules.metric
-    is_most, end_s = rules is not None and rules.mode is Mode.MAX, max((each.t for each in records), default=0.0)
+    state, metric, resources = run.make_state(), run.metric, dict(run.plan.resources)
+    is_most = getattr(getattr(run, "rules", None), "mode", None) is Mode.MAX
+    end_s = max((each.t for each in records), default=0.0)
     own, is_stream = getattr(run.options, "gpus_per_node", {}), isinstance(state, StreamState)
     sizes = {name: own.get(name, 1) if is_stream else each.gpus_per_node for name, each in resources.items()}
     seen = History(run.kind, end_s, metric, is_most, False, (), sizes, (), ())
@@ -259,7 +257,7 @@ def _name_states(state: object) -> Callable[[Any], str]:
         )
     opened = [each for each in state.segments.values() if each.opened_s is not None]
     latest = {trial: each for each in opened for trial in each.members}
-    running, is_over = {each.operation.trial for each in state.running}, state.ended is not None
+    running, is_over = {each.operation.trial for each in state.operations.values()}, state.ended is not None
     winner = None if state.ended is None else state.ended.winner
 
     def name(trial: Member) -> str:

@@ -83,41 +83,30 @@ class Journal(AbstractContextManager["Journal", None]):
     """The journal of one run, in its folder, which is made for the user alone (mode 0700).
 
     One that is there has to be empty, or of a run. Where records are written (``writable``), no other driver may hold
-    the folder; where a run has to have ``begun`` nothing is made, and a folder without one is left as it is. With
-    ``salvaged``, what can be read of a damaged one is, and ``torn`` says what is wrong with it.
+    the folder; else a run has to have begun, and nothing is made. With ``salvaged``, what can be read of a damaged one
+    is, and ``torn`` says what is wrong with it.
     """
 
-    def __init__(self, folder: Path, *, writable: bool = True, begun: bool = False, salvaged: bool = False) -> None:
+    def __init__(self, folder: Path, *, writable: bool = True, salvaged: bool = False) -> None:
         self.folder, self._is_salvaged, self.torn = folder, salvaged, ""
         # Looked for before the journal is read: a driver that goes on writes first, then counts and starts.
-        trace, is_there = _find_trace(folder), self._path.is_file()
-        if trace and not is_there:
-            raise _describe_damage(self._path, trace)
-        if not (writable or is_there):
-            raise UsageError(f"{folder}: no run is there; give the folder that --out named")
-        if writable and begun:
-            Journal(folder, writable=False).close()  # looks, and touches nothing
-        try:
-            with ExitStack() as held, self._reading():
-                if writable:
-                    busy = "another driver follows a plan there; wait for it, or `optplan stop {}`"
-                    held.callback(os.close, hold_folder(self._path, "run", _HARMLESS, DRIVER_LOCK, busy))
-                self._connection = connect(self._path, _TABLES, SCHEMA_VERSION, writable=writable)
-                held.callback(self._connection.close)
-                bodies = self._read_whole() if has_tables(self._connection) else []
-                self.beginning = Beginning(**json.loads(bodies[0])) if bodies else None
-                if self.beginning is None and trace:
-                    raise _describe_damage(self._path, trace)
-                if self.beginning is None and not writable:  # a driver was killed before the run was written down
-                    raise UsageError(f"{folder}: no run is there; give the folder that --out named")
-                if writable:
-                    self._count = _open_count(folder / COUNT)
-                    held.callback(os.close, self._count)
-                self._held = held.pop_all()
-        except OSError as error:
-            if isinstance(error, OptplanError):
-                raise
-            raise OutputError(f"{folder} cannot be written ({error.strerror or error}); give another folder") from None
+        trace = _find_trace(folder)
+        if not self._path.is_file():
+            self._require_nothing(trace, writable=writable)
+        with ExitStack() as held, self._reading():
+            if writable:
+                busy = "another driver follows a plan there; wait for it, or `optplan stop {}`"
+                held.callback(os.close, hold_folder(self._path, "run", _HARMLESS, DRIVER_LOCK, busy))
+            self._connection = connect(self._path, _TABLES, SCHEMA_VERSION, writable=writable)
+            held.callback(self._connection.close)
+            bodies = self._read_whole() if has_tables(self._connection) else []
+            self.beginning = Beginning(**json.loads(bodies[0])) if bodies else None
+            if self.beginning is None:  # a driver may have been killed before the run was written down
+                self._require_nothing(trace, writable=writable)
+            if writable:
+                self._count = _open_count(folder / COUNT)
+                held.callback(os.close, self._count)
+            self._held = held.pop_all()
 
     def __exit__(self, *_: object) -> None:
         """Close the file."""
@@ -172,6 +161,13 @@ class Journal(AbstractContextManager["Journal", None]):
     def _path(self) -> Path:
         return self.folder / JOURNAL
 
+    def _require_nothing(self, trace: str, *, writable: bool) -> None:
+        """Raise where no run has been written down, and one has left a trace, or is to be read."""
+        if trace:
+            raise _describe_damage(self._path, trace)
+        if not writable:
+            raise UsageError(f"{self.folder}: no run is there; give the folder that --out named")
+
     def _read_whole(self) -> list[str]:
         """Return the bodies of all records, once the chain was followed from the first to the last."""
         known = _read_count(self.folder)  # before the records: a driver writes them first
@@ -179,13 +175,12 @@ class Journal(AbstractContextManager["Journal", None]):
         if not (rows or trouble):
             return []
         count, first = known or (len(rows), "")
-        whole, found = _follow(rows)
-        if not found:
-            found = trouble
-        if not found and known is None:
-            found = f"{COUNT} beside it does not say how many records it has"
-        elif not found and len(rows) < count:
-            found = f"it has {len(rows)} of {count} records"
+        if known is None:
+            trouble = trouble or f"{COUNT} beside it does not say how many records it has"
+        elif len(rows) < count:
+            trouble = trouble or f"it has {len(rows)} of {count} records"
+        whole, broken = _follow(rows)
+        found = broken or trouble
         if whole and first not in ("", rows[0].digest):
             found, whole = f"it is another run's: {COUNT} beside it is of one with another beginning", 0
         if found:
@@ -214,32 +209,21 @@ class Journal(AbstractContextManager["Journal", None]):
             fix = "use the release of optplan that began the run"
             raise DataError(str(self._path), f"record {number} is not understood ({error})", fix) from None
 
-    def _append(self, bodies: Sequence[str]) -> str:
-        """Append records, and return what the file beside the journal then says."""
-        last = self._connection.execute("SELECT number, digest FROM records ORDER BY number DESC LIMIT 1").fetchone()
-        (number, digest), wall, rows = last or (-1, ""), time.time(), []
-        for body in bodies:
-            number += 1
-            digest = _digest(digest, number, wall, body)
-            rows.append(_Row(number, wall, body, digest))
-        self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", rows)
-        first = self._connection.execute("SELECT digest FROM records WHERE number = 0").fetchone()[0]
-        return f"{number + 1:0{_DIGITS}d} {first}"
-
     def _write(self, bodies: Sequence[str]) -> None:
+        ask = self._connection.execute
         with writing(self._connection, self._path, "make room, then go on with --resume"):
-            count = self._append(bodies)
-            self._connection.execute("COMMIT")
-            os.pwrite(self._count, count.encode(), 0)  # in place: that takes no room
+            last = ask("SELECT number, digest FROM records ORDER BY number DESC LIMIT 1").fetchone()
+            (number, digest), wall = last or (-1, ""), time.time()
+            for body in bodies:
+                number += 1
+                digest = _digest(digest, number, wall, body)
+                ask("INSERT INTO records VALUES (?, ?, ?, ?)", (number, wall, body, digest))
+            first = ask("SELECT digest FROM records WHERE number = 0").fetchone()[0]
+            ask("COMMIT")
+            os.pwrite(self._count, f"{number + 1:0{_DIGITS}d} {first}".encode(), 0)  # in place: that takes no room
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _describe_trouble(self._path, error, "give another folder") from None
-        except UnicodeDecodeError as error:  # of its tables' own description
-            raise _describe_damage(self._path, str(error)) from None
+    def _reading(self) -> AbstractContextManager[None]:
+        return _reporting(self._path, "give another folder")
 
 
 def _digest(before: str, number: int, wall: float, body: str) -> str:
@@ -328,17 +312,26 @@ def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> Da
     return DataError(str(path), f"is damaged ({what}; {readable})", fix)
 
 
-def _describe_trouble(path: Path, error: sqlite3.Error, advice: str) -> OptplanError:
-    """Say what is wrong: the disk, or else the file."""
-    if getattr(error, "sqlite_errorname", "").startswith(_DISK):
-        return OutputError(f"{path.parent} cannot be written ({error}); {advice}")
-    return _describe_damage(path, str(error))
+@contextmanager
+def _reporting(path: Path, advice: str) -> Iterator[None]:
+    """Say what is wrong with a file: its disk, and then what to do, or else the file itself."""
+    try:
+        yield
+    except OptplanError:  # some are errors of the system's as well
+        raise
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, sqlite3.Error) and not getattr(error, "sqlite_errorname", "").startswith(_DISK):
+            raise _describe_damage(path, str(error)) from None
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path.parent} cannot be written ({reason}); {advice}") from None
+    except UnicodeDecodeError as error:  # of the tables' own description
+        raise _describe_damage(path, str(error)) from None
 
 
 @contextmanager
 def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator[None]:
     """Hold a transaction whose failures name the folder of a file, and say what to do."""
-    try:
+    with _reporting(path, advice):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -347,10 +340,6 @@ def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-    except sqlite3.Error as error:
-        raise _describe_trouble(path, error, advice) from None
-    except OSError as error:
-        raise OutputError(f"{path.parent} cannot be written ({error.strerror}); {advice}") from None
 
 
 def read_kind(folder: Path | str) -> Kind:

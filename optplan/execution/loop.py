@@ -8,17 +8,16 @@ asks again for what was intended and is not there, and repeats nothing that has 
 
 from __future__ import annotations
 
-import errno
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution import records as told
-from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, Reported
+from optplan.execution.runs import Listener, Run, tell
 from optplan.execution.state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
@@ -34,8 +33,6 @@ _WHOLE = 5
 
 #: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
 _MINOR = (told.OperationStarted, told.EpochDone)
-
-Listener = Callable[[told.Record], None]
 
 _State = TypeVar("_State", bound=RunState)
 
@@ -72,24 +69,16 @@ class Curves:
 class Loop(ABC, Generic[_State]):
     """Follows a run on an executor until it has ended or is paused: decides, writes it down, does it, and listens.
 
-    An operation has so many seconds of grace to store its state when it is stopped. Without a journal nothing is
-    written down.
+    Without a journal nothing is written down.
     """
 
-    def __init__(
-        self,
-        state: _State,
-        executor: Executor,
-        grace_s: float,
-        journal: Journal | None,
-        listener: Listener | None,
-        *,
-        metric: str = "",
-    ) -> None:
-        self._state, self._journal, self._listener = state, journal, listener
-        self._executor, self._grace_s, self._given_up = executor, grace_s, False
-        self._facts: list[told.Record] = []
-        self._curves = Curves(metric)
+    def __init__(self, run: Run[Any, Any, _State, Any], executor: Executor, listener: Listener | None = None) -> None:
+        self._state, self._journal, self._listener = run.state, run.journal, listener
+        self._executor, self._grace_s, self._given_up = executor, run.options.grace_s, False
+        #: What was noted and is not written down yet, and what of it was decided in this round.
+        self._news: list[told.Record] = []
+        self._decided: list[told.Record] = []
+        self._curves = Curves(run.metric)
         self._interrupted = 0
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
@@ -99,7 +88,7 @@ class Loop(ABC, Generic[_State]):
     def leave(self) -> None:
         """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
         nodes = ", ".join(node.name for node in self._state.held_nodes()) or "none"
-        running = ", ".join(each.operation.trial for each in self._state.running) or "none"
+        running = ", ".join(each.operation.trial for each in self._state.operations.values()) or "none"
         text = (
             f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
         )
@@ -116,7 +105,7 @@ class Loop(ABC, Generic[_State]):
             told.NodeWanted(node.wanted_s, node.name, node.pool, node.resource, node.segment, node.replacement)
             for node in state.held_nodes()
         ]
-        running = state.running
+        running = list(state.operations.values())
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
         gone = {each.node for each in missing if state.nodes[each.node].phase in (Phase.LAUNCHING, Phase.READY)}
@@ -155,40 +144,42 @@ class Loop(ABC, Generic[_State]):
         """
         try:
             while self._state.end is None:
-                now_s = self._executor.now_s()
-                decided = self._decide(now_s)
-                ends = [record for record in decided if isinstance(record, told.Ended | told.Paused)]
-                self._commit([record for record in decided if record not in ends])
-                self._facts += ends  # written once nodes are given back: else nobody would look after them
-                self._perform(decided)
+                now_s, known = self._executor.now_s(), len(self._news)
+                self._decide(now_s)
+                self._decided = self._news[known:]
+                ends = [record for record in self._decided if isinstance(record, told.Ended | told.Paused)]
+                del self._news[len(self._news) - len(ends) :]
+                self._commit()
+                self._news += ends  # written once nodes are given back: else nobody would look after them
+                self._perform(self._decided)
                 if self._state.end is None:
                     self._listen(self._wait_until(now_s))
-            self._commit(())
+            self._commit()
         except OptplanError:
             self._abandon()
             raise
         return self._state.code
 
     @abstractmethod
-    def _decide(self, now_s: float) -> list[told.Record]:
-        """Return what is decided now, already applied to the state."""
+    def _decide(self, now_s: float) -> None:
+        """Note what is decided now; an end comes last."""
 
     @abstractmethod
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
 
-    def _note(self, fact: told.Record) -> None:
-        """Apply a fact; it is written with the next transaction."""
-        self._state.apply(fact)
-        self._facts.append(fact)
+    def _note(self, *records: told.Record) -> None:
+        """Apply facts and decisions; they are written with the next transaction."""
+        for record in records:
+            self._state.apply(record)
+        self._news += records
 
-    def _commit(self, decided: Sequence[told.Record]) -> None:
-        is_minor = self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts)
+    def _commit(self) -> None:
+        is_minor = self._state.end is None and all(isinstance(record, _MINOR) for record in self._news)
         shown = self._curves.take(self._executor.now_s(), at_once=not is_minor)
         if is_minor and not shown:
             return
-        records, self._facts = [*self._facts, *decided], []
-        records = [*shown, *records]  # before their operations end
+        records, self._news = [*shown, *self._news], []  # what was shown before its operations end
         if self._journal is not None:
             self._journal.commit(records)
         for record in records:
@@ -201,7 +192,7 @@ class Loop(ABC, Generic[_State]):
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
-        executor, running = self._executor, self._state.running
+        executor, running = self._executor, list(self._state.operations.values())
         until_s = executor.now_s() + self._grace_s + _ROUND_S
         unsure = [each.operation for each in running if each.phase is Phase.WANTED]
         left = {each.operation.id for each in running}
@@ -216,27 +207,19 @@ class Loop(ABC, Generic[_State]):
             }
         executor.release_nodes([node.name for node in self._state.held_nodes()])
 
-    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> list[told.Record]:
+    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> None:
         """Stop what runs, for a cause; once nothing runs any more, pause, or end where the run is given up."""
-        running = self._state.running
+        running = self._state.operations.values()
         if not running:
-            return self._close(
-                told.Ended(now_s, None, GIVEN_UP, code) if self._given_up else told.Paused(now_s, why, code)
-            )
-        decided = [
-            told.StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING
-        ]
-        for record in decided:
-            self._state.apply(record)
-        return list[told.Record](decided)
+            self._close(told.Ended(now_s, None, GIVEN_UP, code) if self._given_up else told.Paused(now_s, why, code))
+        for each in running:
+            if each.phase is not Phase.STOPPING:
+                self._note(told.StopWanted(now_s, each.operation.id, cause))
 
-    def _close(self, end: told.Ended | told.Paused) -> list[told.Record]:
+    def _close(self, end: told.Ended | told.Paused) -> None:
         """Give back all nodes, and end or pause."""
         held = [node.name for node in self._state.held_nodes() if node.phase is not Phase.RELEASING]
-        decided: list[told.Record] = [*(told.NodeReleasing(end.t, name) for name in held), end]
-        for record in decided:
-            self._state.apply(record)
-        return decided
+        self._note(*(told.NodeReleasing(end.t, name) for name in held), end)
 
     def _perform(self, decided: Sequence[told.Record]) -> None:
         """Do what was decided, and take note of what came of it."""
@@ -274,10 +257,10 @@ class Loop(ABC, Generic[_State]):
             case told.NodeNoticed():
                 self._see_notice(event)
             case told.OperationEnded():
-                if state.is_running(event.operation):
+                if event.operation in state.operations:
                     self._see_end(event)
             case told.OperationFailed():
-                if state.is_running(event.operation):
+                if event.operation in state.operations:
                     self._see_failure(event)
 
     def _see_start(self, operation: str) -> None:
@@ -304,13 +287,3 @@ class Loop(ABC, Generic[_State]):
 
     def _see_failure(self, event: told.OperationFailed) -> None:
         self._note(event)
-
-
-def tell(listener: Listener | None, what: told.Record) -> None:
-    """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
-    try:
-        if listener is not None:
-            listener(what)
-    except OSError as error:
-        if error.errno not in (errno.EIO, errno.EPIPE):
-            raise

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from optplan.contracts.conditions import Mode
+from optplan.contracts.conditions import Mode, Promoted
 from optplan.contracts.plan import Binding, Plan
 from optplan.errors import UsageError
-from optplan.execution.driver import Limits
-from optplan.execution.scheduler import Rules
 from optplan.schema import ByName, FrozenModel
 
 Amount = Annotated[float, Field(ge=0)]
@@ -60,6 +57,11 @@ class RunOptions(FrozenModel):
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = dict.fromkeys(("sbatch", "gres"), ("slurm",))
     #: Options that a run keeps to its end.
     FIXED: ClassVar[frozenset[str]] = frozenset({"executor"})
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the clock jumps."""
+        return self.executor == "virtual"
 
     def require_effect(self) -> None:
         """Refuse options that the executor does not look at; what is as by default may stay."""
@@ -111,7 +113,7 @@ class TrainingOptions(RunOptions):
             raise UsageError(f"command: executor 'command' {what}; give both")
         if self.train and self.command and self.executor != "command":
             raise UsageError("train: a command is given as well; give one of the two")
-        if self.executor == "virtual":
+        if self.is_virtual:
             if self.command:
                 raise UsageError(f"command: {NOTHING_STARTS}")
         elif not (self.train or self.command):
@@ -151,6 +153,39 @@ class SearchOptions(TrainingOptions):
         return super().to_json_data() | {"replan_above": self.replan_above}
 
 
+class Rules(SearchOptions):
+    """What holds for a whole run of a search: its options, and where they say nothing what its plan says."""
+
+    metric: str = "loss"
+    mode: Mode = Mode.MIN
+    budget_gpu_hours: Limit | None = None  #: A hard limit, too.
+
+    @classmethod
+    def of(cls, plan: Plan, options: SearchOptions | None = None) -> Rules:
+        """Return a run's rules: of its plan the first promotion counts, and limits that are hard."""
+        chosen = {name: getattr(options or SearchOptions(), name) for name in SearchOptions.model_fields}
+        promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
+        metric, mode = (promoted[0].metric, promoted[0].mode) if promoted else ("loss", Mode.MIN)
+        least: dict[str, float] = {}
+        for limit in plan.limits.values():
+            if limit.binding is Binding.HARD:
+                unit, amount = ("gpu-h", limit.amount / 60.0) if limit.unit == "gpu-min" else (limit.unit, limit.amount)
+                least[unit] = min(amount, least.get(unit, amount))
+        limits = {"budget_usd": least.get("usd"), "deadline_s": least.get("s"), "budget_gpu_hours": least.get("gpu-h")}
+        planned = {"metric": metric, "mode": mode, **limits}
+        return cls(**chosen | {name: value for name, value in planned.items() if chosen.get(name) is None})
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether it has a virtual clock that is to differ from the plan."""
+        return self.is_virtual and (self.lucky or (self.slower, self.dearer) != (1.0, 1.0))
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether anything is trained."""
+        return bool(self.train) or not self.is_virtual
+
+
 class FleetOptions(RunOptions):
     """What fleets take besides."""
 
@@ -169,30 +204,3 @@ class FleetOptions(RunOptions):
     budget_usd: Limit | None = None
 
     FIXED: ClassVar[frozenset[str]] = RunOptions.FIXED | {"heartbeat_s"}
-
-
-def make_rules(plan: Plan, options: SearchOptions) -> Rules:
-    """Return what holds for a whole run: the options, or else what the plan says."""
-    rules = Rules.of(plan, options.metric, options.mode, options.retries)
-    if options.executor != "virtual":
-        return rules
-    is_varied = options.lucky or (options.slower, options.dearer) != (1.0, 1.0)
-    return replace(rules, is_virtual=True, is_varied=is_varied, is_trained=bool(options.train))
-
-
-def make_limits(plan: Plan, options: SearchOptions) -> Limits:
-    """Return the run's own limits, or else those of the plan that every run has to keep."""
-    hard = [limit for limit in plan.limits.values() if limit.binding is Binding.HARD]
-
-    def least(unit: str, own: float | None, scale: float = 1.0) -> float | None:
-        amounts = [limit.amount * scale for limit in hard if limit.unit == unit]
-        return own if own is not None else min(amounts, default=None)
-
-    hours = [least("gpu-h", None), least("gpu-min", None, 1.0 / 60.0)]
-    return Limits(
-        budget_usd=least("usd", options.budget_usd),
-        budget_gpu_hours=min((amount for amount in hours if amount is not None), default=None),
-        deadline_s=least("s", options.deadline_s),
-        node_wait_s=options.node_wait_s,
-        grace_s=options.grace_s,
-    )

@@ -29,7 +29,7 @@ class Operation:
     ``batches`` are samples of an iteration of each worker, empty where the plan does not know them. It ends by itself
     after ``to_iterations``, or by the run's clock at ``until_s``; the other is None. ``checkpoint`` and ``metrics`` are
     what it goes on from, None and empty where it begins anew. ``step_s`` is what an iteration is planned to take, where
-    that is known; ``position``, from 0, is which of the segment's ``members`` the trial is.
+    that is known; ``is_last`` is a trial that none of the segment's members follows.
     """
 
     id: str
@@ -49,8 +49,7 @@ class Operation:
     metrics: Metrics = field(default_factory=dict)
     wanted_s: float = 0.0
     step_s: float | None = None
-    position: int = 0
-    members: int = 1
+    is_last: bool = True
 
     @property
     def gpus(self) -> int:

@@ -18,10 +18,11 @@ from optplan.contracts.conditions import Mode, waits_for
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution import records as told
+from optplan.execution.options import SearchOptions
 from optplan.execution.protocol import Operation
-from optplan.execution.running import RunOutcome, describe
-from optplan.execution.scheduler import Rules, Scheduler, list_trials
-from optplan.execution.state import Phase, State
+from optplan.execution.running import RunOutcome, SearchRun
+from optplan.execution.scheduler import Scheduler, list_trials
+from optplan.execution.state import Phase
 from optplan.execution.trainables import time_steps
 
 try:
@@ -72,12 +73,13 @@ class PlanScheduler(TrialScheduler):
         self._plan = plan
         self._per_gpu = dict(per_gpu or {"CPU": 1, "GPU": 1})
         self._given = metric
-        self._rules = Rules.of(plan, metric, None if mode is None else Mode(mode))
+        chosen = None if mode is None else Mode(mode)
+        self._run = SearchRun(plan, SearchOptions(executor="ray", metric=metric, mode=chosen))
         self._metric = metric
         self._names = list_trials(plan)
         self._trials: dict[str, Trial] = {}
         self._by_id: dict[str, str] = {}
-        self._state = State(plan)
+        self._state = self._run.state
         self._scheduler: Scheduler | None = None
         self._zero = 0.0
         self._to_start: deque[str] = deque()
@@ -94,7 +96,7 @@ class PlanScheduler(TrialScheduler):
 
     def outcome(self) -> RunOutcome:
         """Return what the search came to: planned beside actual, segment by segment."""
-        return describe(self._state, self._rules)
+        return self._run.describe()
 
     # ------------------------------------------------------------------------------------------- what Tune tells
 
@@ -102,9 +104,9 @@ class PlanScheduler(TrialScheduler):
         """Take the ``Tuner``'s metric and mode; refused where the scheduler was given another metric of its own."""
         if self._given and metric and metric != self._given:
             return False
-        rules = self._rules
-        self._rules = Rules.of(self._plan, metric or rules.metric, Mode(mode) if mode else rules.mode)
-        self._metric = self._rules.metric
+        options, rules = self._run.options, self._run.rules
+        self._run.options = options.replace(metric=metric or rules.metric, mode=mode or rules.mode)
+        self._metric = self._run.metric
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:  # noqa: ANN401, ARG002 - Tune's
@@ -183,7 +185,7 @@ class PlanScheduler(TrialScheduler):
         self._state.apply(
             told.Began(0.0, {name: told.plain(dict(trial.config)) for name, trial in self._trials.items()})
         )
-        self._scheduler = Scheduler(self._state, self._rules)
+        self._scheduler = Scheduler(self._state, self._run.rules)
 
     def _take_note(self, now_s: float) -> None:
         for name, operation in list(self._operations.items()):
@@ -198,7 +200,7 @@ class PlanScheduler(TrialScheduler):
         """Take note that an operation has ended in good order: its work done, its time up, or nothing left to do."""
         operation, shown = self._operations[name], self._trials[name].last_result or {}
         iterations = int(shown.get(TRAINING_ITERATION, operation.from_iterations))
-        metrics = told.plain({key: shown[key] for key in (self._rules.metric,) if key in shown})
+        metrics = told.plain({key: shown[key] for key in (self._run.metric,) if key in shown})
         started_s = self._started_s.get(operation.id)
         timings = time_steps(self._steps[operation.id]) | ({} if started_s is None else {"start_s": started_s})
         self._forget(name)

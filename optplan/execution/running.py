@@ -6,7 +6,6 @@ What it came to: the winner, time and cost, and what was planned beside what hap
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -16,18 +15,16 @@ from pydantic import Field
 from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.cluster import segment_usd, spent_usd
-from optplan.execution.driver import Driver
-from optplan.execution.folders import make_executor, tell_step_limit
+from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.loop import Listener
-from optplan.execution.options import SearchOptions, make_limits, make_rules
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Began, Noted, Record
 from optplan.execution.replanning import Replanner
-from optplan.execution.runs import Outcome, Run, describe_end, name_training
-from optplan.execution.scheduler import Rules, Scheduler, list_trials
+from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
+from optplan.execution.scheduler import Scheduler, list_trials
 from optplan.execution.spaces import draw_configurations
-from optplan.execution.state import OperationState, SegmentState, State
+from optplan.execution.state import SegmentState, State
 from optplan.schema import FrozenModel
 
 
@@ -165,7 +162,12 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
     @property
     def rules(self) -> Rules:
         """What holds for the whole run."""
-        return make_rules(self.plan, self.options)
+        return Rules.of(self.plan, self.options)
+
+    @property
+    def metric(self) -> str:
+        """What is shown after each iteration, by name."""
+        return self.rules.metric
 
     def make_state(self) -> State:
         """Return the state before the first record."""
@@ -173,32 +175,41 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
 
     def describe(self) -> RunOutcome:
         """Say how it stands."""
-        return describe(self.state, self.rules)
-
-    def _make_driver(self, executor: Executor, listener: Listener | None) -> Driver:
-        return Driver(
-            self.state,
-            self.rules,
-            executor,
-            journal=self.journal,
-            limits=make_limits(self.plan, self.options),
-            replanner=self._make_replanner(),
-            listener=listener,
+        state, rules, winner, best = self.state, self.rules, None, None
+        totals, scheduler = state.first_plan.totals(), Scheduler(state, rules)
+        if state.ended is None:
+            shown = scheduler.rank(name for name in state.trials if not math.isnan(scheduler.value_of(name)))
+            best = _describe_trial(state, scheduler, shown[0]) if shown else None
+        elif state.ended.winner is not None:
+            winner = _describe_trial(state, scheduler, state.ended.winner)
+        follows = rules.is_virtual and not rules.is_varied
+        return RunOutcome(
+            **describe_end(state, virtual=rules.is_virtual),
+            trained=rules.is_trained,
+            plan_id=state.plan.plan_id,
+            plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
+            replans=tuple(Replan(t=each.t, plan_id=each.plan["plan_id"], why=each.why) for each in state.replans),
+            winner=winner,
+            best=best,
+            cost_usd=spent_usd(state, state.t),
+            planned_s=totals.get("time_s"),
+            planned_usd=totals.get("cost_usd"),
+            trials=len(state.trials),
+            failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
+            segments=tuple(
+                _plan_segment(each) if follows else _describe_segment(state, each) for each in state.segments.values()
+            ),
         )
 
     def _make_executor(self) -> Executor:
         plan, options = self.state.plan, self.options
         if self.is_virtual:
             return self._make_virtual(plan)
-        own: dict[str, Any] = {"metric": self.rules.metric}
-        if options.executor == "ray":
-            own["slots"] = options.slots or _count_slots(plan)
-        if options.executor == "local":
-            _require_slots(plan, _count_gpus(options), "this machine")
-        else:
-            _require_room(plan, options)
+        self._slots = _count_gpus(options) or (_count_slots(plan) if options.executor == "ray" else None)
+        self._require_room(plan)
         gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
-        return make_executor(options.executor, gpus, self._gather_settings(**own), now_s=self._clock_s())
+        slots = self._slots if options.executor == "ray" else options.slots
+        return self._make_real(gpus, metric=self.metric, slots=slots)
 
     def _make_virtual(self, plan: Plan) -> Executor:
         from optplan.execution.virtual import Reality, Rehearsal, VirtualExecutor
@@ -217,16 +228,25 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
             reality=reality,
         )
 
-    def _make_replanner(self) -> Replanner | None:
-        options, require = self.options, None
+    def make_replanner(self) -> Replanner | None:
+        """Return what plans the rest anew; None where nothing does."""
+        options = self.options
         if options.replan_above is None:
             return None
         own = {"deadline": options.deadline_s, "budget": options.budget_usd, "gpus": _count_gpus(options)}
         limits = {name: amount for name, amount in own.items() if amount is not None}
-        if options.executor not in ("virtual", "local"):
-            slots = _count_slots(self.state.plan) if options.executor == "ray" else None
-            require = partial(_require_room, options=options.replace(slots=options.slots or slots))
+        require = None if self.is_virtual else self._require_room
         return Replanner(self.state, above=options.replan_above, limits=limits, require=require)
+
+    def _require_room(self, plan: Plan) -> None:
+        """Refuse plans for which there is no room, or in which one process has GPUs on several machines."""
+        options, where = self.options, "this machine"
+        if options.executor != "local":
+            where = "the cluster made here"
+            _require_fitting_nodes(plan, options)
+        wanted = _count_slots(plan)
+        if self._slots is not None and wanted > self._slots and not options.address:
+            raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {self._slots} that may be used")
 
 
 def _retime(plan: Plan) -> Plan:
@@ -247,8 +267,7 @@ def _count_gpus(options: SearchOptions) -> int | None:
     return len(list_devices()) or None
 
 
-def _require_room(plan: Plan, options: SearchOptions) -> None:
-    """Refuse plans for which a cluster has no room, or in which one process has GPUs on several machines."""
+def _require_fitting_nodes(plan: Plan, options: SearchOptions) -> None:
     for name in options.setup.nodes.keys() - plan.resources.keys():
         raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
     for segment in plan.segments:
@@ -258,14 +277,6 @@ def _require_room(plan: Plan, options: SearchOptions) -> None:
             if options.executor == "command":
                 raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
             raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
-    if not options.address:
-        _require_slots(plan, options.slots, "the cluster made here")
-
-
-def _require_slots(plan: Plan, slots: int | None, where: str) -> None:
-    wanted = _count_slots(plan)
-    if slots is not None and wanted > slots:
-        raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {slots} that may be used")
 
 
 def _count_slots(plan: Plan) -> int:
@@ -291,42 +302,8 @@ def _require_followable(plan: Plan) -> None:
             raise DataError(f"segments.{segment.id}.workers", problem, "give it more nodes, or make the plan anew")
 
 
-def describe(state: State, rules: Rules) -> RunOutcome:
-    """Describe a run as it stands."""
-    totals = state.first_plan.totals()
-    by_segment: dict[str, list[OperationState]] = {}
-    for each in state.operations.values():
-        by_segment.setdefault(each.operation.segment, []).append(each)
-    winner = best = None
-    if state.ended is not None:
-        winner = None if state.ended.winner is None else _describe_trial(state, rules, state.ended.winner)
-    else:
-        scheduler = Scheduler(state, rules)
-        shown = scheduler.rank(name for name in state.trials if not math.isnan(scheduler.value_of(name)))
-        best = _describe_trial(state, rules, shown[0]) if shown else None
-    follows = rules.is_virtual and not rules.is_varied
-    return RunOutcome(
-        **describe_end(state, virtual=rules.is_virtual),
-        trained=rules.is_trained,
-        plan_id=state.plan.plan_id,
-        plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
-        replans=tuple(Replan(t=each.t, plan_id=each.plan["plan_id"], why=each.why) for each in state.replans),
-        winner=winner,
-        best=best,
-        cost_usd=spent_usd(state, state.t),
-        planned_s=totals.get("time_s"),
-        planned_usd=totals.get("cost_usd"),
-        trials=len(state.trials),
-        failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
-        segments=tuple(
-            _plan_segment(each) if follows else _describe_segment(state, each, by_segment.get(name, []))
-            for name, each in state.segments.items()
-        ),
-    )
-
-
-def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
-    trial, value = state.trials[name], Scheduler(state, rules).value_of(name)
+def _describe_trial(state: State, scheduler: Scheduler, name: str) -> Winner:
+    trial, value = state.trials[name], scheduler.value_of(name)
     return Winner(
         trial=name,
         configuration=dict(trial.configuration),
@@ -350,7 +327,8 @@ def _plan_segment(segment: SegmentState) -> SegmentOutcome:
     )
 
 
-def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
+def _describe_segment(state: State, segment: SegmentState) -> SegmentOutcome:
+    operations = [each for each in state.past if each.operation.segment == segment.segment.id]
     opened_s, began_s, ended_s, end_s = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return _plan_segment(segment).replace(
         actual_start_s=opened_s,

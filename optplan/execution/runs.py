@@ -5,6 +5,7 @@ What a kind has of its own is in its heir of :class:`Run`: its state, its driver
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -19,9 +20,8 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 from optplan.contracts.faces import Shown
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Beginning, Journal, Kind
-from optplan.execution.loop import Listener, Loop, tell
 from optplan.execution.options import RunOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Record, Resumed
@@ -31,12 +31,13 @@ from optplan.schema import FrozenModel
 
 #: What asks a run to pause, and what is added to its number for the exit code.
 _SIGNALS, _EXIT_OFFSET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP), 128
-#: By kind, what follows it.
-_TYPES: Mapping[Kind, str] = {
-    "search": "optplan.execution.running:SearchRun",
-    "stream": "optplan.execution.streams.running:StreamRun",
-    "fleet": "optplan.execution.fleets.running:FleetRun",
+#: By kind, its runs, and the loop that follows them.
+_TYPES: Mapping[Kind, tuple[str, str]] = {
+    "search": ("optplan.execution.running:SearchRun", "optplan.execution.driver:Driver"),
+    "stream": ("optplan.execution.streams.running:StreamRun", "optplan.execution.streams.driver:StreamDriver"),
+    "fleet": ("optplan.execution.fleets.running:FleetRun", "optplan.execution.fleets.monitor:Monitor"),
 }
+Listener = Callable[[Record], None]
 
 
 class Outcome(Shown, FrozenModel):
@@ -105,10 +106,6 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         """Return what it runs on."""
 
     @abstractmethod
-    def _make_driver(self, executor: Executor, listener: Listener | None) -> Loop[_State]:
-        """Return what follows it."""
-
-    @abstractmethod
     def describe(self) -> _Outcome:
         """Say how it stands."""
 
@@ -154,17 +151,17 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         known = self.options.to_json_data()
         changed = {name: known.get(name) for name in changes}  # what is None is left out there
 
-        def go_on(driver: Loop[_State]) -> object:
+        def go_on(driver: Any) -> object:  # noqa: ANN401 - the loop of its kind
             driver.resume(changed, starts=not abort)
             return driver.abort() if abort else driver.follow()
 
         return self._follow(listener, go_on)
 
-    def _follow(self, listener: Listener | None, follow: Callable[[Loop[_State]], object]) -> _Outcome:
+    def _follow(self, listener: Listener | None, follow: Callable[[Any], object]) -> _Outcome:
         with ExitStack() as self._held:
             executor = self._make_executor()
             self._held.callback(executor.close)
-            driver = self._make_driver(executor, listener)
+            driver = resolve_name(_TYPES[self.kind][1])(self, executor, listener)
             with interruptible(driver.interrupt, driver.leave):
                 follow(driver)
         return self.describe()
@@ -172,20 +169,24 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     # ------------------------------------------------------------------------------------------- for what starts things
 
     @property
+    def metric(self) -> str:
+        """What is shown after each iteration, by name; empty where the first number counts."""
+        return getattr(self.options, "metric", None) or ""
+
+    @property
     def is_virtual(self) -> bool:
         """Whether its clock jumps."""
-        return self.options.executor == "virtual"
+        return self.options.is_virtual
 
-    def _clock_s(self) -> float:
-        """Return what its clock shows; where a driver was killed, time went on, by a clock that may be set back."""
+    def _make_real(self, gpus_per_node: Mapping[str, int], *, fleet: bool = False, **own: Any) -> Executor:  # noqa: ANN401
+        """Make an executor that starts processes, with settings of its own; parameters as :func:`make_executor` has."""
         assert self.journal is not None  # without a folder nothing is started
+        names = FolderSettings.model_fields.keys() & self.options_type.model_fields.keys()
+        settings = FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
+        # Where a driver was killed, time went on, by a clock that may be set back.
         goes_on = self.state.nodes and not (self.rests and self.state.paused)
-        return self.state.t + (self.journal.idle_s() if goes_on else 0.0)
-
-    def _gather_settings(self, **own: Any) -> FolderSettings:  # noqa: ANN401 - fields of the settings
-        assert self.journal is not None  # without a folder nothing is started
-        names = FolderSettings.__dataclass_fields__.keys() & self.options_type.model_fields.keys()
-        return FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
+        now_s = self.state.t + (self.journal.idle_s() if goes_on else 0.0)
+        return make_executor(self.options.executor, gpus_per_node, settings, now_s=now_s, fleet=fleet)
 
     @classmethod
     def read(cls, out: Path | str) -> Self:
@@ -243,7 +244,8 @@ def resume(
     DataError
         When its journal is damaged.
     """
-    with Journal(Path(out), begun=True) as journal:
+    Journal(Path(out), writable=False).close()  # looks whether there is a run, and touches nothing
+    with Journal(Path(out)) as journal:
         return _open(journal).go_on(changes, listener, abort=abort)
 
 
@@ -267,8 +269,8 @@ def _open(journal: Journal) -> Run[Any, Any, Any, Any]:
 
 
 def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any]]:
-    """Return what follows runs of a kind."""
-    found: type[Run[Any, Any, Any, Any]] = resolve_name(_TYPES[kind])
+    """Return what runs of a kind are."""
+    found: type[Run[Any, Any, Any, Any]] = resolve_name(_TYPES[kind][0])
     return found
 
 
@@ -317,3 +319,13 @@ def interruptible(interrupt: Callable[[int], None], leave: Callable[[], None] | 
         for each, handler in before.items():
             signal.signal(each, handler)
         os.close(nowhere)
+
+
+def tell(listener: Listener | None, what: Record) -> None:
+    """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
+    try:
+        if listener is not None:
+            listener(what)
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.EPIPE):
+            raise

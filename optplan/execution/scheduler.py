@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.execution import records as told
 from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
+from optplan.execution.options import Rules
 from optplan.execution.state import Phase, SegmentState, State
 
 if TYPE_CHECKING:
@@ -22,29 +22,6 @@ if TYPE_CHECKING:
 
 #: Why an operation is stopped when the clock ends its segment.
 TIME_UP = "time_up"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What holds for a whole run.
-
-    A trial is started again so often (``retries``) after failures of its own, until it ends in good order once;
-    ``is_varied`` is a virtual clock that is to differ from the plan.
-    """
-
-    metric: str
-    mode: Mode
-    retries: int = 2
-    is_virtual: bool = False
-    is_varied: bool = False
-    is_trained: bool = True
-
-    @classmethod
-    def of(cls, plan: Plan, metric: str | None = None, mode: Mode | None = None, retries: int = 2) -> Self:
-        """Return the rules of a plan's runs; what is not given is as its promotions say, or else the least loss."""
-        promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
-        own = (promoted[0].metric, promoted[0].mode) if promoted else ("loss", Mode.MIN)
-        return cls(metric or own[0], mode or own[1], retries)
 
 
 def name_trial(unit: str, number: int) -> str:
@@ -135,9 +112,10 @@ class Scheduler:
         """Return when the clock ends the next segment; infinite where it ends none."""
         return min((self._state.ends_at(self._state.segments[name]) for name in self._state.open), default=math.inf)
 
-    def _emit(self, record: told.Record) -> None:
-        self._state.apply(record)
-        self._decided.append(record)
+    def _emit(self, *records: told.Record) -> None:
+        for record in records:
+            self._state.apply(record)
+        self._decided += records
 
     def _stop_and_end(self, now_s: float) -> bool:
         """Stop what the clock ends, end what is over, open what waited for it; say whether anything ended."""
@@ -166,8 +144,7 @@ class Scheduler:
             and self._replanner is not None
             and any(e.phase is Phase.ENDED for e in state.segments.values())
         ):
-            for record in self._replanner(now_s):
-                self._emit(record)
+            self._emit(*self._replanner(now_s))
             self.refusal = self._replanner.refusal
             if self.refusal:
                 return
@@ -203,14 +180,13 @@ class Scheduler:
             self._emit(told.Noted(now_s, f"{segment.segment.label or segment.segment.id}: {what}"))
         self._emit(told.SegmentEnded(now_s, segment.segment.id, self.rank(segment.members)))
         if self._is_fleet:
-            for other in state.plan.segments[1:]:
-                self._emit(told.SegmentEnded(now_s, other.id, segment.members))
+            others = state.plan.segments[1:]
+            self._emit(*(told.SegmentEnded(now_s, other.id, segment.members) for other in others))
 
     def _finish(self, now_s: float) -> None:
         state = self._state
         for pool in state.pools:
-            for record in release_all(state, pool, now_s):
-                self._emit(record)
+            self._emit(*release_all(state, pool, now_s))
         last = [state.segments[each.id] for each in last_of_each_unit(state.plan.segments)]
         final = self.rank(t for each in last for t in each.members if not state.trials[t].why_dropped)
         finalists = list(dict.fromkeys(final))
@@ -236,8 +212,6 @@ class Scheduler:
         return [name for name in names if name in state.trials]
 
     def _drop_failures(self, segment: SegmentState, now_s: float) -> None:
-        if not segment.queue:
-            return
         for trial in map(self._state.trials.__getitem__, list(segment.queue)):
             if trial.is_hopeless or trial.failures > self._rules.retries:
                 times = "once" if trial.failures == 1 else f"{trial.failures} times in a row"
@@ -254,8 +228,7 @@ class Scheduler:
                     return
                 self._admitted.add(segment.segment.id)
         for segment in opened:
-            for record in want_nodes(state, segment, now_s):
-                self._emit(record)
+            self._emit(*want_nodes(state, segment, now_s))
         waiting = [segment for segment in opened if segment.phase is Phase.OPEN]
         if self._is_fleet:  # all groups train one job: it begins when all are there
             if waiting and all(self._has_nodes(segment) for segment in waiting):
@@ -277,8 +250,8 @@ class Scheduler:
         busy = any(state.segments[name].running for name in state.open if state.segments[name].segment.pool == pool)
         if not busy:
             nodes = max(each.segment.nodes for each in beginning)
-            for node in choose_surplus(state, pool, nodes, first, now_s):
-                self._emit(told.NodeReleasing(now_s, node))
+            surplus = choose_surplus(state, pool, nodes, first, now_s)
+            self._emit(*(told.NodeReleasing(now_s, node) for node in surplus))
         places = place_trials(state, pool, first)
         for each in beginning:
             self._emit(told.SegmentBegan(now_s, each.segment.id))
@@ -316,7 +289,7 @@ class Scheduler:
 
     def _running_in(self, pool: str) -> list[str]:
         state = self._state
-        operations = (state.operations[name].operation for name in sorted(state.active))
+        operations = (state.operations[name].operation for name in sorted(state.operations))
         return [each.trial for each in operations if state.segments[each.segment].segment.pool == pool]
 
     def _start(self, segment: SegmentState, trial: str, place: dict[str, int], now_s: float) -> None:
@@ -328,8 +301,7 @@ class Scheduler:
         state = self._state
         needed = {each.segment.pool for each in state.segments.values() if each.phase is not Phase.ENDED}
         for pool in sorted(set(state.pools) - needed):
-            for record in release_all(state, pool, now_s):
-                self._emit(record)
+            self._emit(*release_all(state, pool, now_s))
 
 
 def _safe(name: str) -> str:

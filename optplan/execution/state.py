@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
+from optplan.contracts.resources import Billing
 from optplan.execution import records as told
 from optplan.execution.protocol import Operation
 
@@ -77,7 +78,7 @@ class OperationState:
 class RunState:
     """The state of a run, which its records make; subclasses say what else a record does.
 
-    ``pools`` has the names of the nodes that are held.
+    ``pools`` has the names of the nodes that are held, ``operations`` those that have their GPUs.
     """
 
     def __init__(self) -> None:
@@ -85,6 +86,8 @@ class RunState:
         self.nodes: dict[str, NodeState] = {}
         self.pools: dict[str, set[str]] = {}
         self.operations: dict[str, OperationState] = {}
+        #: How often what is paid has changed.
+        self.payments = 0
         self.notes: list[str] = []
         self.ended: told.Ended | None = None
         self.paused: told.Paused | None = None
@@ -103,15 +106,6 @@ class RunState:
     def code(self) -> int:
         """The exit code of its driver."""
         return 0 if self.end is None else self.end.code
-
-    @property
-    def running(self) -> list[OperationState]:
-        """The operations that have their GPUs."""
-        return list(self.operations.values())
-
-    def is_running(self, operation: str) -> bool:
-        """Whether an operation has its GPUs."""
-        return operation in self.operations
 
     def held_nodes(self) -> list[NodeState]:
         """Return the nodes that are there, were asked for, or are not given back yet."""
@@ -154,6 +148,7 @@ class RunState:
                 raise NotImplementedError(message)
 
     def _change(self, node: NodeState, record: told.NodeChanged) -> None:
+        self.payments += 1
         was, node.phase = node.phase, Phase(record.phase)
         node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
         match node.phase:
@@ -208,15 +203,13 @@ class TrialState(Member):
 
 @dataclass(slots=True)
 class SegmentState:
-    """A segment: its members by rank, who waits for a turn, who runs, who is through."""
+    """A segment: its members by rank, who waits for a turn, and who runs."""
 
     segment: Segment
     phase: Phase = Phase.WAITING
     members: list[str] = field(default_factory=list)
-    positions: dict[str, int] = field(default_factory=dict)
     queue: deque[str] = field(default_factory=deque)
     running: set[str] = field(default_factory=set)
-    through: set[str] = field(default_factory=set)
     free: list[Mapping[str, int]] = field(default_factory=list)
     ranking: list[str] = field(default_factory=list)
     opened_s: float | None = None
@@ -242,7 +235,8 @@ class State(RunState):
         self.trials: dict[str, TrialState] = {}
         self.pools = {segment.pool: set() for segment in plan.segments}
         self.segments = {segment.id: SegmentState(segment) for segment in plan.segments}
-        self.active: set[str] = set()
+        #: Operations that are over.
+        self.past: list[OperationState] = []
         self.open: set[str] = set()
 
     def operation_of(self, wanted: told.OperationWanted) -> Operation:
@@ -259,12 +253,6 @@ class State(RunState):
             place=wanted.place,
             workers=sum(each.workers for each in partners),
             gpus_per_worker=segment.gpus_per_worker,
-            batches=tuple(
-                each.batch_per_worker
-                for each in partners
-                for _ in range(each.workers)
-                if each.batch_per_worker is not None
-            ),
             configuration=trial.configuration,
             from_iterations=trial.iterations,
             to_iterations=segment.exit.iterations if isinstance(segment.exit, IterationsDone) else None,
@@ -273,8 +261,7 @@ class State(RunState):
             metrics=trial.metrics,
             wanted_s=wanted.t,
             step_s=segment.expected.iteration_s,
-            position=self.segments[wanted.segment].positions[wanted.trial],
-            members=len(self.segments[wanted.segment].members),
+            is_last=wanted.trial == self.segments[wanted.segment].members[-1],
         )
 
     def ends_at(self, segment: SegmentState) -> float:
@@ -282,15 +269,6 @@ class State(RunState):
         if segment.ends_at_s is None or self.origin_s is None:
             return math.inf
         return self.origin_s + segment.ends_at_s
-
-    @property
-    def running(self) -> list[OperationState]:
-        """The operations that have their GPUs, by name."""
-        return [self.operations[name] for name in sorted(self.active)]
-
-    def is_running(self, operation: str) -> bool:
-        """Whether an operation has its GPUs."""
-        return operation in self.active
 
     def _apply(self, record: told.Record) -> None:
         match record:
@@ -300,7 +278,6 @@ class State(RunState):
                 state = self.segments[record.segment]
                 state.phase, state.opened_s = Phase.OPEN, record.t
                 state.members, state.queue = list(record.members), deque(record.members)
-                state.positions = {trial: position for position, trial in enumerate(record.members)}
                 self.open.add(record.segment)
             case told.SegmentBegan():
                 state = self.segments[record.segment]
@@ -317,7 +294,6 @@ class State(RunState):
                 for state in map(self.segments.__getitem__, self.open):
                     if record.trial in state.queue:
                         state.queue.remove(record.trial)
-                        state.through.add(record.trial)
             case told.OperationWanted():
                 self._start(record)
             case told.OperationEnded() | told.OperationFailed():
@@ -330,7 +306,7 @@ class State(RunState):
     def _start(self, record: told.OperationWanted) -> None:
         state, trial = self.segments[record.segment], self.trials[record.trial]
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
-        self.active.add(record.operation)
+        self.payments += self.plan.resources[state.segment.resource].billing is Billing.GPUS
         trial.attempts[record.segment] = record.attempt
         trial.place = record.place
         if state.free and state.free[-1] == record.place:
@@ -341,7 +317,8 @@ class State(RunState):
         state.running.add(record.operation)
 
     def _end(self, record: told.OperationEnded | told.OperationFailed) -> None:
-        ended = self.operations[record.operation]
+        ended = self.operations.pop(record.operation)
+        self.past.append(ended)
         operation, ended.end_s = ended.operation, record.t
         state, trial = self.segments[operation.segment], self.trials[operation.trial]
         if isinstance(record, told.OperationEnded):
@@ -349,11 +326,8 @@ class State(RunState):
         else:
             ended.phase, ended.busy_s = Phase.FAILED, record.t - ended.wanted_s
         trial.see_end(record)
-        if isinstance(record, told.OperationEnded) and record.complete:
-            state.through.add(trial.name)
-        else:
+        if not (isinstance(record, told.OperationEnded) and record.complete):
             state.queue.appendleft(trial.name)
-        self.active.discard(record.operation)
         state.running.discard(record.operation)
         state.free.append(operation.place)
         state.busy_gpu_s += ended.busy_s * operation.gpus

@@ -218,7 +218,7 @@ class VirtualExecutor(ClockExecutor):
         whole = self._count_whole(operation)
         if whole > 0:
             member_s *= min(1.0, ((operation.to_iterations or 0) - operation.from_iterations) / whole)
-        if self._lucky or not waiting or operation.position < operation.members - 1:
+        if self._lucky or not waiting or not operation.is_last:
             return member_s
         # The mean of the slowest of many is more than the slowest of their means: the last one waits for the plan's.
         waves = -(-segment.members // segment.at_once)

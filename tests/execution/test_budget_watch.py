@@ -50,9 +50,7 @@ def test_a_node_that_begins_to_be_paid_is_noticed(plan_of: PlanOf) -> None:
     assert watch.lasts_until_s(0.0) == pytest.approx(140.0)
     for number in (2, 3):
         state.apply(NodeWanted(0.0, f"node-{number}", plan.segments[0].pool, plan.segments[0].resource, "b1-s1"))
-        ready = NodeChanged(0.0, f"node-{number}", "ready")
-        state.apply(ready)
-        watch.note(ready)
+        state.apply(NodeChanged(0.0, f"node-{number}", "ready"))
     assert watch.lasts_until_s(0.0) == pytest.approx(40.0)
 
 

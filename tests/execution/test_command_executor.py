@@ -142,7 +142,7 @@ def test_a_run_is_given_up_without_its_command(plan_of: PlanOf, tmp_path: Path) 
     assert (outcome.status, outcome.code, outcome.why) == ("ended", 1, "given up by the user")
     assert (out / "commands.log").read_text(encoding="utf-8") == said
     state = read_run(out).state
-    assert (state.active, state.held_nodes()) == (set(), [])
+    assert (state.operations, state.held_nodes()) == ({}, [])
 
 
 def test_options_that_mean_nothing_are_refused(

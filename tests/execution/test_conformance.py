@@ -147,16 +147,16 @@ def world(
         address = os.environ.get("OPTPLAN_TEST_RAY")
         if not address:
             pytest.skip("needs a cluster of Ray's; real/test_ray_conformance.py makes one")
-        settings = replace(settings, address=address)
+        settings = settings.replace(address=address)
     if name == "ray-by-url":
         path, query = tmp_path.name, os.environ["OPTPLAN_TEST_S3"].partition("?")[2]
-        settings = replace(settings, storage=f"{os.environ['OPTPLAN_TEST_S3'].partition('?')[0]}/{path}?{query}")
+        settings = settings.replace(storage=f"{os.environ['OPTPLAN_TEST_S3'].partition('?')[0]}/{path}?{query}")
     if name == "command":
-        settings = replace(settings, command=starter)
+        settings = settings.replace(command=starter)
     if beside == "fleet":
         words = [str(STAND_INS / "fleet_starter.py"), sys.executable] if kind == "command" else []
         command = shlex.join([sys.executable, *words, str(COUNTING)])
-        settings = replace(settings, command=command, checkpoint_every_s=0.01, heartbeat_s=0.1)
+        settings = settings.replace(command=command, checkpoint_every_s=0.01, heartbeat_s=0.1)
         make = partial(make_executor, kind, {"spot": 2}, settings, fleet=True)
         own = World(lambda now_s: make(now_s=now_s), "train", "spot", 0.0, root, "spot.vm-")
     else:

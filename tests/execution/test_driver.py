@@ -15,8 +15,9 @@ import pytest
 from optplan.contracts import Plan
 from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, OutputError, UsageError
-from optplan.execution.driver import Driver, Limits
+from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
+from optplan.execution.options import SearchOptions
 from optplan.execution.protocol import Event, Metrics, Observation, Operation
 from optplan.execution.records import (
     Began,
@@ -28,13 +29,20 @@ from optplan.execution.records import (
     decode,
     encode,
 )
-from optplan.execution.running import RunOutcome, SearchRun, describe, run
+from optplan.execution.running import RunOutcome, SearchRun, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.scheduler import list_trials
 from optplan.execution.state import Phase, State
 from optplan.execution.virtual import VirtualExecutor
 
 PlanOf = Callable[..., Plan]
+
+
+def prepare(plan: Plan, **options: Any) -> SearchRun:  # noqa: ANN401 - fields of SearchOptions
+    """Return a run that has begun, whose rest is never planned anew."""
+    begun = SearchRun(plan, SearchOptions(executor="local", replan_above=None, **options))
+    begun.state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+    return begun
 
 
 def follow(
@@ -43,7 +51,7 @@ def follow(
     *,
     mode: Mode = Mode.MIN,
     executor: type[VirtualExecutor] = VirtualExecutor,
-    limits: Limits | None = None,
+    **limits: float,
 ) -> tuple[State, RunOutcome, list[Record]]:
     """Follow a plan whose trials show given losses; the rest show 1."""
 
@@ -52,14 +60,13 @@ def follow(
             return shown(operation, iterations), None
         return {"loss": shown.get(operation.trial, 1.0)}, None
 
-    state, rules, records = State(plan), Rules("loss", mode), list[Record]()
-    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+    followed, records = prepare(plan, mode=mode, **limits), list[Record]()
 
     def listen(record: object) -> None:
         records.append(record)  # type: ignore[arg-type]
 
-    Driver(state, rules, executor(plan, training=train), limits=limits, listener=listen).follow()
-    return state, describe(state, rules), records
+    Driver(followed, executor(plan, training=train), listen).follow()
+    return followed.state, followed.describe(), records
 
 
 def test_the_best_are_promoted_and_the_best_of_the_last_wins(plan_of: PlanOf) -> None:
@@ -253,13 +260,13 @@ def test_an_interrupted_run_says_whether_it_can_go_on(plan_of: PlanOf, tmp_path:
     plan, why = plan_of("rubberband-two-stages"), []
     journal = Journal(tmp_path / "run")
     for written in (journal, None):
-        state = State(plan)
-        state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-        driver = Driver(state, Rules("loss", Mode.MIN), VirtualExecutor(plan), journal=written)
+        begun = prepare(plan)
+        begun.journal = written
+        driver = Driver(begun, VirtualExecutor(plan))
         driver.interrupt()
         assert driver.follow() == 130
-        assert state.paused is not None
-        why.append(state.paused.why)
+        assert begun.state.paused is not None
+        why.append(begun.state.paused.why)
     journal.close()
     on = ["go on with --resume", "without --out there is nothing to go on from"]
     assert why == [f"interrupted; {each}" for each in on]
@@ -305,16 +312,14 @@ def test_a_driver_killed_at_any_moment_changes_nothing(plan_of: PlanOf, tmp_path
         assert outcome.time_s == pytest.approx(undisturbed.time_s)
         assert outcome.cost_usd == pytest.approx(undisturbed.cost_usd)
         state = read_run(out).state
-        started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
+        started = [(o.operation.segment, o.operation.trial) for o in state.past]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
 
 def test_the_journal_replays_to_the_same_state(plan_of: PlanOf, tmp_path: Path) -> None:
     """Records read back are those that were written, and lead to the same outcome."""
     outcome = run(plan_of("rubberband-resnet101-20min"), out=tmp_path / "run", space={"lr": {"uniform": [0, 1]}})
-    found = SearchRun.read(tmp_path / "run")
-    state, rules = found.state, found.rules
-    assert describe(state, rules) == outcome
+    assert SearchRun.read(tmp_path / "run").describe() == outcome
     _, _, records = follow(plan_of("seer-paper-example"), {})
     assert [decode(encode(record)) for record in records] == records
 
@@ -371,11 +376,11 @@ def test_a_run_is_given_up(plan_of: PlanOf, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(plan, out=out, listener=die)
-    assert read_run(out).state.active
+    assert read_run(out).state.operations
     outcome = resume(out, abort=True)
     assert (outcome.status, outcome.code, outcome.why, outcome.winner) == ("ended", 1, "given up by the user", None)
     state = read_run(out).state
-    assert (state.active, state.held_nodes()) == (set(), [])
+    assert (state.operations, state.held_nodes()) == ({}, [])
     assert resume(out) == outcome
 
 
@@ -492,9 +497,8 @@ class _Refusing(VirtualExecutor):
 def test_after_a_start_that_fails_only_what_runs_is_waited_for(plan_of: PlanOf) -> None:
     """The first of four trials stores its state in 5 of 10 s; the other three never began, and cost no grace."""
     plan = plan_of("rubberband-two-stages")
-    state, executor = State(plan), _Refusing(plan)
-    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-    driver = Driver(state, Rules("loss", Mode.MIN), executor, limits=Limits(grace_s=10.0))
+    executor = _Refusing(plan)
+    driver = Driver(prepare(plan, grace_s=10.0), executor)
     with pytest.raises(UsageError, match="exit code 1 on start"):
         driver.follow()
     assert executor.now_s() == 5.0

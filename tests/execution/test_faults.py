@@ -402,9 +402,10 @@ def test_a_search_ends_as_without_faults(
         assert (outcome.code, outcome.failed) == (0, {}), told
         assert outcome.winner.replace(iterations=0) == expected.winner.replace(iterations=0), told
         state = read_run(out).state
-        assert not any((world.inner._nodes, world.inner._running, state.active, state.held_nodes())), told
+        assert not any((world.inner._nodes, world.inner._running, state.operations, state.held_nodes())), told
+        operations = {each.operation.id: each.operation for each in state.past}
         whole = [
-            state.operations[each.operation].operation
+            operations[each.operation]
             for each in read_records(out)
             if isinstance(each, OperationEnded) and each.complete
         ]

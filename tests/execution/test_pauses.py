@@ -89,7 +89,7 @@ def test_signals_pause_a_run(plan_of: PlanOf, tmp_path: Path, processes: Process
     state = read_run(out).state
     assert state.paused is not None
     assert state.paused.code == code
-    assert not state.active
+    assert not state.operations
     assert not any(state.pools.values())
     assert any(trial.checkpoint for trial in state.trials.values())
     require_same_end(out)
@@ -137,7 +137,7 @@ def test_a_machine_that_shuts_down_pauses_a_run(plan_of: PlanOf, tmp_path: Path,
     assert fork(lambda: run(plan, replan_above=None, **given).code) == 143
     assert processes.find() == []
     state = read_run(out).state
-    assert [each.phase.value for each in state.operations.values()] == ["ended"] * 4
+    assert [each.phase.value for each in state.past] == ["ended"] * 4
     assert all(trial.checkpoint for trial in state.trials.values())
     require_same_end(out)
 

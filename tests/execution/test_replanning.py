@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from optplan.contracts import Plan
-from optplan.contracts.conditions import Mode
 from optplan.contracts.standing import Standing, Took
 from optplan.errors import UnsupportedError
 from optplan.execution.cluster import spent_gpu_hours, take_stock
@@ -25,9 +24,9 @@ from optplan.execution.options import SearchOptions
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.records import Began, OperationFailed, Record
 from optplan.execution.replanning import Replanner, measure_drift
-from optplan.execution.running import RunOutcome, SearchRun, describe, run
+from optplan.execution.running import RunOutcome, SearchRun, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.scheduler import list_trials
 from optplan.execution.state import State
 from optplan.execution.trainables import Lines
 from optplan.execution.virtual import Reality, VirtualExecutor
@@ -64,12 +63,18 @@ def planned(state: State) -> tuple[float, float]:
     return totals["time_s"], totals["cost_usd"]
 
 
+def prepare(plan: Plan, kind: type[SearchRun], above: float = 0.2) -> SearchRun:
+    """Return a run that has begun, and is described as it went."""
+    begun = kind(plan, SearchOptions(slower=1.5, replan_above=above))
+    begun.state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+    return begun
+
+
 def follow(plan: Plan, executor: VirtualExecutor, *, above: float = 0.2) -> tuple[State, RunOutcome]:
     """Follow a plan on an executor."""
-    state, rules = State(plan), Rules("loss", Mode.MIN, is_trained=False)
-    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-    Driver(state, rules, executor, replanner=Replanner(state, above=above)).follow()
-    return state, describe(state, rules)
+    begun = prepare(plan, SearchRun, above)
+    Driver(begun, executor).follow()
+    return begun.state, begun.describe()
 
 
 def test_where_all_goes_as_planned_nothing_is_planned_anew() -> None:
@@ -92,8 +97,6 @@ def test_gpus_that_are_billed_while_they_run_are_compared_with_those_that_run() 
 def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
     """Stages take 1.5 times as long, launches of 20 s as long as planned; costs are those of held nodes."""
     _, plan = make_plan()
-    state = State(plan)
-    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
 
     class _StoppingError(Exception):
         pass
@@ -102,9 +105,14 @@ def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
         def __call__(self, now_s: float) -> list[Record]:  # noqa: ARG002 - stops where it is asked
             raise _StoppingError
 
-    executor = VirtualExecutor(plan, reality=Reality(slower=1.5))
+    class _Run(SearchRun):
+        def make_replanner(self) -> Replanner:
+            return _First(self.state, above=0.2)
+
+    begun = prepare(plan, _Run)
+    state, executor = begun.state, VirtualExecutor(plan, reality=Reality(slower=1.5))
     with contextlib.suppress(_StoppingError):
-        Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, replanner=_First(state, above=0.2)).follow()
+        Driver(begun, executor).follow()
     first = plan.segments[0].expected
     assert first.launch_s == 20.0
     drift = measure_drift(state, state.t)
@@ -440,9 +448,9 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
         assert outcome.plans == undisturbed.plans
         assert (outcome.time_s, outcome.cost_usd) == pytest.approx((undisturbed.time_s, undisturbed.cost_usd))
         found = SearchRun.read(out)
-        state, rules = found.state, found.rules
-        assert describe(state, rules) == outcome, "the journal replays to the same state"
-        started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
+        state = found.state
+        assert found.describe() == outcome, "the journal replays to the same state"
+        started = [(o.operation.segment, o.operation.trial) for o in state.past]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Plan
+from optplan.execution.options import SearchOptions
 from optplan.execution.records import Progressed
-from optplan.execution.running import describe, run
-from optplan.execution.scheduler import Rules
-from optplan.execution.state import State
+from optplan.execution.running import SearchRun, run
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
 from optplan.instances.files import read_instance
@@ -34,14 +33,15 @@ SEARCHES = [name for name in names() if name.startswith(("rubberband", "seer", "
 def test_a_run_takes_and_costs_what_its_plan_says(plan_of: PlanOf, name: str) -> None:
     """To the cent, and to a millionth of the time, segment by segment."""
     plan = plan_of(name)
-    state = State(plan)
+    as_it_went = SearchRun(plan, SearchOptions(executor="local"))
+    state = as_it_went.state
     outcome = run(plan, listener=lambda told: None if isinstance(told, Progressed) else state.apply(told))
     totals = plan.totals()
     assert (outcome.status, outcome.code) == ("ended", 0)
     assert outcome.time_s == pytest.approx(totals["time_s"], rel=1e-6)
     if "cost_usd" in totals and outcome.trials == max(unit.members for unit in plan.units):  # else places are empty
         assert outcome.cost_usd == pytest.approx(totals["cost_usd"], abs=CENT / 2)
-    for segment in describe(state, Rules.of(plan)).segments:
+    for segment in as_it_went.describe().segments:
         assert segment.actual_s == pytest.approx(segment.planned_s, rel=1e-6)
 
 

@@ -23,7 +23,7 @@ from optplan.reporting.tables import fact_table
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.loop import Listener
+    from optplan.execution.runs import Listener
 
 #: What is said of a fleet on the virtual clock.
 _VIRTUAL = "virtual fleet: nothing was trained; what happened is what was asked for"

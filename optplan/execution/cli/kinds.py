@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from optplan.execution.cli.run_view import Teller
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
-    from optplan.execution.loop import Listener
     from optplan.execution.records import Record
-    from optplan.execution.runs import Outcome, Run
+    from optplan.execution.runs import Listener, Outcome, Run
     from optplan.reporting.faces import Face
     from optplan.reporting.pages import Page, Section
     from optplan.reporting.style import Figure

@@ -14,7 +14,7 @@ from optplan.contracts.conditions import Mode
 from optplan.errors import OutputError, show_text
 from optplan.execution import records as told
 from optplan.execution.cluster import spent_usd
-from optplan.execution.scheduler import Rules
+from optplan.execution.options import Rules
 from optplan.execution.state import Phase, State
 from optplan.units import format_duration
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import RunView
-from optplan.execution.options import SearchOptions, make_rules
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
 from optplan.execution.state import State
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.loop import Listener
-    from optplan.execution.runs import Run
+    from optplan.execution.runs import Listener, Run
 
 _COLUMNS = (
     Column("segment"),
@@ -56,8 +55,8 @@ class _Searches(RunKind):
 
     def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> RunView:
         if run is not None:
-            return RunView(run.state, make_rules(plan, run.options))
-        return RunView(State(plan), make_rules(plan, SearchOptions(**options)))
+            return RunView(run.state, Rules.of(plan, run.options))
+        return RunView(State(plan), Rules.of(plan, SearchOptions(**options)))
 
     def present(self, outcome: RunOutcome) -> list[Shown]:
         clock = describe_clock(outcome)

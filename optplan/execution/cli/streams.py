@@ -20,7 +20,7 @@ from optplan.reporting.tables import Column, Table, fact_table, numbers
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.loop import Listener
+    from optplan.execution.runs import Listener
 
 _COLUMNS = (
     Column("class"),

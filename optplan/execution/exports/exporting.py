@@ -25,7 +25,8 @@ from optplan.errors import OutputError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION, describe, write_launcher
 from optplan.execution.exports.request import ExportOptions, ExportRequest, Template, placeholders
 from optplan.execution.exports.steps import Outline, kind_of, outline
-from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.options import Rules, SearchOptions
+from optplan.execution.scheduler import list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.instances.files import format_json, write_text
 
@@ -152,7 +153,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
             raise UsageError(f"command: class {name!r} has none; give --command {name}=TEXT, or one for all")
     if given.overlay and entry.workdir is not Workdir.IMAGE:
         raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
-    rules = Rules.of(plan, given.metric, given.mode)
+    rules = Rules.of(plan, SearchOptions(metric=given.metric, mode=given.mode))
     request = ExportRequest(
         **vars(taken),
         command=command,

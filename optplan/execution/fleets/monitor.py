@@ -13,18 +13,17 @@ from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.fleets.state import Attempt, FleetState, Heard
-from optplan.execution.journal import Journal
-from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
-from optplan.execution.options import RETURN_HEARTBEATS, FleetOptions
+from optplan.execution.fleets.running import FleetRun
+from optplan.execution.fleets.state import NAME, Attempt, FleetState, Heard
+from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Loop
+from optplan.execution.options import RETURN_HEARTBEATS
 from optplan.execution.protocol import Executor, Reported
+from optplan.execution.runs import Listener
 from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import write_fleet
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
-#: What a run's fleets are called, by their number.
-NAME = "fleet-{:03d}"
 #: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
 EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.
@@ -38,26 +37,17 @@ _ROUND_S = 0.5
 class Monitor(Loop[FleetState]):
     """Follows a run to its end."""
 
-    def __init__(
-        self,
-        state: FleetState,
-        terms: FleetOptions,
-        executor: Executor,
-        *,
-        journal: Journal | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        super().__init__(state, executor, terms.grace_s, journal, listener)
-        self._terms = terms
+    def __init__(self, run: FleetRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._terms = terms = run.options
         self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
-        self._decided: list[told.Record] = []
         #: From when on silence counts: nobody is gone just because nobody listened.
         self._since_s = -math.inf
         #: Whether nobody is waited for any longer, so that what is left is ended.
         self._is_over = False
-        executor.adopt(state.plan)
+        executor.adopt(run.state.plan)
 
     def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""
@@ -71,16 +61,10 @@ class Monitor(Loop[FleetState]):
 
     # ------------------------------------------------------------------------------------------------------- deciding
 
-    def _decide(self, now_s: float) -> list[told.Record]:
-        self._decided, self._is_over = [], False
+    def _decide(self, now_s: float) -> None:
+        self._is_over = False
         if not self._decide_next(now_s) and self._interrupted and not self._given_up:
-            self._emit(told.Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
-        return self._decided
-
-    def _emit(self, *records: told.Record) -> None:
-        for record in records:
-            self._state.apply(record)
-        self._decided += records
+            self._note(told.Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
 
     def _decide_next(self, now_s: float) -> bool:
         """Decide what is to be done now; say whether there was anything."""
@@ -91,7 +75,7 @@ class Monitor(Loop[FleetState]):
             self._is_over = self._is_through(attempt, attempt.stopping_s, now_s)
             return False
         if self._given_up:
-            self._emit(told.StopWanted(now_s, attempt.name, GIVEN_UP))
+            self._note(told.StopWanted(now_s, attempt.name, GIVEN_UP))
             return True
         if self._heard.ended:
             self._is_over = not self._list_there(attempt, now_s)
@@ -102,23 +86,23 @@ class Monitor(Loop[FleetState]):
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
         if self._given_up:
-            self._decided += self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
+            self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
             return True
         if state.is_done or state.stored >= state.instance.iterations:
-            self._decided += self._close(told.Ended(now_s, None))
+            self._close(told.Ended(now_s, None))
             return True
         if state.missing:
             return self._plan_again(now_s)
         if state.crashes > self._terms.retries:
             why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
-            self._decided += self._close(told.Ended(now_s, None, why, EXIT_FAILED))
+            self._close(told.Ended(now_s, None, why, EXIT_FAILED))
             return True
         if now_s < self._start_after_s:
             return False
         place, wanted = self._place(now_s)
         number = state.attempts + 1
         segment = state.plan.segments[0].id
-        self._emit(*wanted, told.OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
+        self._note(*wanted, told.OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
         return True
 
     def _place(self, now_s: float) -> tuple[dict[str, int], list[told.NodeWanted]]:
@@ -152,15 +136,15 @@ class Monitor(Loop[FleetState]):
             limit_s = terms.time_limit_s
             found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
         except UsageError as error:
-            self._emit(told.Paused(now_s, str(error), EXIT_UNKNOWN))
+            self._note(told.Paused(now_s, str(error), EXIT_UNKNOWN))
             return True
         plan, infeasibility = found
         if plan is not None:
             why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan.groups, ' and ')}"
-            self._emit(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
+            self._note(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
             asked = told.LimitsAsked(now_s, infeasibility.to_json_data())
-            self._emit(asked, told.Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
+            self._note(asked, told.Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
         return True
 
     def _welcome(self, attempt: Attempt, now_s: float) -> bool:
@@ -172,7 +156,7 @@ class Monitor(Loop[FleetState]):
         ]
         if attempt.ready_s is None and len(heard) == sum(attempt.place.values()):
             found.append(told.OperationStarted(now_s, attempt.name))
-        self._emit(*found)
+        self._note(*found)
         return bool(found)
 
     def _miss(self, attempt: Attempt, now_s: float) -> bool:
@@ -181,7 +165,7 @@ class Monitor(Loop[FleetState]):
         silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
         heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
         why = {name: silent if name in heard else waited for name in lost}
-        self._emit(*(told.NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
+        self._note(*(told.NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
         return bool(lost)
 
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
@@ -201,10 +185,10 @@ class Monitor(Loop[FleetState]):
         if attempt.order > attempt.answered and attempt.rank in self._list_there(attempt, now_s) and not is_late:
             return False
         if not attempt.is_answered and rank is not None and not is_late:
-            self._emit(told.CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
+            self._note(told.CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
             return True
         gone = [told.NodeChanged(now_s, name, Phase.LOST, "taken back, as announced") for name in taken]
-        self._emit(*gone, told.StopWanted(now_s, attempt.name, why))
+        self._note(*gone, told.StopWanted(now_s, attempt.name, why))
         return True
 
     def _is_through(self, attempt: Attempt, stopping_s: float, now_s: float) -> bool:

@@ -10,15 +10,12 @@ from typing import Any, ClassVar
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fleets.folder import read_iterations
-from optplan.execution.fleets.monitor import NAME, Monitor
-from optplan.execution.fleets.state import FleetState
+from optplan.execution.fleets.state import NAME, FleetState
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
-from optplan.execution.folders import make_executor
 from optplan.execution.journal import Kind
-from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS, FleetOptions
 from optplan.execution.protocol import Executor
-from optplan.execution.runs import Outcome, Run, describe_end
+from optplan.execution.runs import Listener, Outcome, Run, describe_end
 from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.planning import SriftPlan
@@ -129,9 +126,6 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
         """Return the state before the first record."""
         return FleetState(self.plan, SriftInstance.parse(self.plan.instance, path="plan.instance"))
 
-    def _make_driver(self, executor: Executor, listener: Listener | None) -> Monitor:
-        return Monitor(self.state, self.options, executor, journal=self.journal, listener=listener)
-
     def _make_executor(self) -> Executor:
         options = self.options
         if self.is_virtual:
@@ -142,7 +136,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
             course = replace(course, losses=losses, launch_s=options.launch_s)
             return VirtualFleet(state.plan, course, heartbeat_s=options.heartbeat_s, now_s=state.t)
         ranks = {unit.type: unit.gpus_per_vm for unit in self.plan.units}
-        return make_executor(options.executor, ranks, self._gather_settings(), now_s=self._clock_s(), fleet=True)
+        return self._make_real(ranks, fleet=True)
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""

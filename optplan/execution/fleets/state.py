@@ -16,6 +16,9 @@ from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.units import Amount, BudgetUnit
 
+#: What a run's fleets are called, by their number.
+NAME = "fleet-{:03d}"
+
 
 @dataclass(slots=True)
 class Attempt(OperationState):

@@ -5,28 +5,23 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, ClassVar
-
-from pydantic import Field
+from typing import Any
 
 from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
-from optplan.execution.journal import Journal
-from optplan.execution.loop import Listener, Loop
+from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order
 from optplan.execution.online.rows import Rows
-from optplan.execution.online.terms import Terms
-from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
+from optplan.execution.runs import Listener
 from optplan.execution.slurm import call
 from optplan.execution.state import Phase
-from optplan.execution.streams.learning import Learner
+from optplan.execution.streams.running import StreamRun
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
-from optplan.schema import ByName
 
 _number = attrgetter("number")
 #: Seconds after which the loop looks around on a clock that does not jump.
@@ -38,51 +33,19 @@ _INSTEAD = "give one that is there as --scale-command"
 _SLACK = 1.0 + 1e-9
 
 
-class StreamOptions(TrainingOptions):
-    """What streams take besides; an iteration is an epoch."""
-
-    metric: str | None = "loss"
-    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
-    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
-    most_gpus: AtLeastOne | None = None
-    quotas: ByName[AtLeastOne] = Field(default_factory=dict)
-    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
-    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
-    scale_command: str = ""
-    terms: Terms = Terms()  #: Of the calculator.
-
-    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
-        **TrainingOptions.LOOKED_AT,
-        **dict.fromkeys(("train", "metric"), REAL),
-        "slots": ("local", "ray"),
-    }
-    FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
-
-
 class StreamDriver(Loop[StreamState]):
     """Serves the jobs of a stream until all of them are over.
 
     Jobs that do not say how many epochs they have do one. Without a learner the first table stays.
     """
 
-    def __init__(
-        self,
-        state: StreamState,
-        jobs: Sequence[StreamJob],
-        rules: Rules,
-        options: StreamOptions,
-        executor: Executor,
-        *,
-        learner: Learner | None = None,
-        journal: Journal | None = None,
-        listener: Listener | None = None,
-    ) -> None:
-        super().__init__(state, executor, options.grace_s, journal, listener, metric=options.metric or "")
-        self._rules, self._options = rules, options
-        self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
-        self._learner = learner
+    def __init__(self, run: StreamRun, executor: Executor, listener: Listener | None = None) -> None:
+        super().__init__(run, executor, listener)
+        self._rules, self._options, state = run.rules, run.options, run.state
+        self._coming = [job for job in reversed(run.jobs) if job.name not in state.jobs]
+        self._learner = run.make_learner()
         self._rows = Rows()
-        self._allocator = Allocator(state.table, rules, at_once=executor.at_once)
+        self._allocator = Allocator(state.table, self._rules, at_once=executor.at_once)
         self._have_to_start = any(node.launch_s != node.ready_s for node in state.nodes.values())
         # Jobs without an operation that claim the place of their last one.
         self._claiming: dict[str, JobState] = {}
@@ -98,16 +61,11 @@ class StreamDriver(Loop[StreamState]):
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def _decide(self, now_s: float) -> list[told.Record]:
+    def _decide(self, now_s: float) -> None:
         if self._interrupted:
-            return self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
-        state, decided = self._state, list[told.Record]()
-
-        def emit(record: told.Record) -> None:
-            state.apply(record)
-            decided.append(record)
-            self._report(record)
-
+            self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
+            return
+        state, emit, known = self._state, self._note, len(self._news)
         if not state.jobs:
             self._learn(now_s, emit)  # the first widths are those of what was known before any job came
         while self._coming and self._coming[-1].at_s <= now_s:
@@ -127,14 +85,11 @@ class StreamDriver(Loop[StreamState]):
         for job in sorted(leaving.values(), key=_number):  # on a clock that jumps all leave before anybody begins
             if job.name not in blocked:
                 self._place(job, targets[job.name], now_s, emit)
-        if not decided and self._is_stuck():
+        if len(self._news) == known and self._is_stuck():
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
                 emit(told.TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
         if not (self._coming or state.active or state.operations):
-            decided += self._close(
-                told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values())))
-            )
-        return decided
+            self._close(told.Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
 
     def _admit(self, job: StreamJob, now_s: float) -> told.JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
@@ -306,13 +261,11 @@ class StreamDriver(Loop[StreamState]):
             stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
             self._executor.prune(stored, ())
 
-    def _note(self, fact: told.Record) -> None:
-        super()._note(fact)
-        self._report(fact)
-
-    def _report(self, record: told.Record) -> None:
-        if self._learner is not None:
-            self._learner.see(record)
+    def _note(self, *records: told.Record) -> None:
+        for record in records:
+            if self._learner is not None:
+                self._learner.see(record)
+            super()._note(record)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)

@@ -7,35 +7,57 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.folders import make_executor, tell_step_limit
+from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.loop import Listener
 from optplan.execution.online.drift import Expectation
-from optplan.execution.online.jobs import Rules
+from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import RemainingTimes
+from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
+from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
-from optplan.execution.runs import Outcome, Run, describe_end, name_training
+from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
 from optplan.execution.state import NodeState
-from optplan.execution.streams.driver import StreamDriver, StreamOptions
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamJob, StreamState, order_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.schema import FrozenModel
+from optplan.schema import ByName, FrozenModel
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
 _MOST_EPOCHS = _MOST_LOOKS = 100_000
+
+
+class StreamOptions(TrainingOptions):
+    """What streams take besides; an iteration is an epoch."""
+
+    metric: str | None = "loss"
+    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
+    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
+    most_gpus: AtLeastOne | None = None
+    quotas: ByName[AtLeastOne] = Field(default_factory=dict)
+    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
+    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
+    scale_command: str = ""
+    terms: Terms = Terms()  #: Of the calculator.
+
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
+        **TrainingOptions.LOOKED_AT,
+        **dict.fromkeys(("train", "metric"), REAL),
+        "slots": ("local", "ray"),
+    }
+    FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
 
 
 class ClassOutcome(FrozenModel):
@@ -144,7 +166,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         self._sizes = {name: self.options.gpus_per_node.get(name, 1) for name in self.plan.resources}
         epochs = {unit.id: unit.epochs for unit in self.plan.units}
         jobs = (StreamJob.parse(each, path="jobs") for each in self.own["jobs"])
-        self._jobs = [one if one.epochs else one.replace(epochs=epochs.get(one.job_class, 1)) for one in jobs]
+        self.jobs = [one if one.epochs else one.replace(epochs=epochs.get(one.job_class, 1)) for one in jobs]
         self._instance, truth = (
             None if self.own[name] is None else BoaInstance.parse(self.own[name], path=name)
             for name in ("instance", "truth")
@@ -167,9 +189,9 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         if self._truth is None:
             what = "truth: on the virtual clock an instance says how long epochs take"
             raise UsageError(f"{what}; give one (--truth or --learn), or run the jobs (--executor)")
-        _require_known(self._jobs, self._truth, WidthTable.from_plan(self.plan))
+        _require_known(self.jobs, self._truth, WidthTable.from_plan(self.plan))
         every_s = None if self._instance is None else options.terms.every_s
-        _require_an_end(self._jobs, self._truth, every_s)
+        _require_an_end(self.jobs, self._truth, every_s)
 
     def make_state(self) -> StreamState:
         """Return the state before the first record."""
@@ -199,27 +221,19 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             drift=Expectation.of(self.plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
         )
 
-    def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
+    @property
+    def rules(self) -> Rules:
+        """What holds for who holds what."""
         options = self.options
         limits = [each for each in (options.most_gpus, options.slots) if each is not None]
         weights = {unit.id: unit.weight for unit in self.plan.units}
-        rules = Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
-        learner, journal = self._make_learner(rules), self.journal
-        return StreamDriver(
-            self.state,
-            self._jobs,
-            rules,
-            options,
-            executor,
-            learner=learner,
-            journal=journal,
-            listener=listener,
-        )
+        return Rules(self._sizes, min(limits, default=None), options.quotas, options.order, weights=weights)
 
-    def _make_learner(self, rules: Rules) -> Learner | None:
+    def make_learner(self) -> Learner | None:
+        """Return what calculates widths again, having seen what was written down; None where nothing does."""
         if self._instance is None:
             return None
-        learner = Learner(self._instance, self.options.terms, self._sizes, rules.most)
+        learner = Learner(self._instance, self.options.terms, self._sizes, self.rules.most)
         learner.recall(self.past)
         return learner
 
@@ -230,8 +244,8 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
             assert self._truth is not None  # checked before
             return VirtualStreamExecutor(self._truth, now_s=self.state.t)
-        own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
-        return make_executor(options.executor, self._sizes, self._gather_settings(**own), now_s=self._clock_s())
+        own: dict[str, Any] = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
+        return self._make_real(self._sizes, **own)
 
 
 def _list_epochs(plan: BoaPlan) -> list[float]:

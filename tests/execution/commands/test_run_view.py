@@ -13,7 +13,7 @@ from optplan.contracts.conditions import Mode
 from optplan.execution import records as told
 from optplan.execution.cli.fleets import KIND
 from optplan.execution.cli.run_view import RunView, listening, say
-from optplan.execution.options import SearchOptions, make_rules
+from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import run
 from optplan.execution.state import State
 from optplan.instances.files import read_instance
@@ -30,7 +30,7 @@ def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]: 
     plan = build_plan(instance, solve(instance))
     options["train"] = QUADRATIC
     chosen = SearchOptions(mode=mode, **options)
-    view, lines = RunView(State(plan), make_rules(plan, chosen)), list[str]()
+    view, lines = RunView(State(plan), Rules.of(plan, chosen)), list[str]()
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
         view(record)
@@ -79,7 +79,7 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stderr", terminal)
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
-    view = RunView(State(plan), make_rules(plan, SearchOptions()))
+    view = RunView(State(plan), Rules.of(plan))
     with listening(None, view) as listener:
         run(plan, listener=listener)
     assert "b1-s2 ended" in terminal.getvalue()

@@ -17,7 +17,7 @@ from optplan.errors import UsageError
 from optplan.execution.fleets.folder import FolderFleet, Ranks, list_roles, read_iterations
 from optplan.execution.fleets.hook import Member
 from optplan.execution.fleets.monitor import Monitor
-from optplan.execution.fleets.running import watch
+from optplan.execution.fleets.running import FleetRun, watch
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
@@ -27,7 +27,6 @@ from optplan.execution.protocol import Event, Operation, Reported
 from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
-from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 
 #: Seconds that a thread may take.
@@ -114,13 +113,12 @@ def follow(
             assert left is not None
             own = Path("operations", name)
             shutil.copytree(left / own, out / own, ignore=shutil.ignore_patterns("stop"))
-        state = FleetState(plan, SriftInstance.parse(plan.instance))
-        for record in before:
-            state.apply(record)
+        run = FleetRun(plan, FleetOptions(heartbeat_s=0.02, grace_s=5.0))
+        run.restore(before)
+        run.journal, state = journal, run.state
         fleet = WrittenFleet(out, now_s=state.t)
         fleet.done = done
-        terms = FleetOptions(heartbeat_s=0.02, grace_s=5.0)
-        monitor = Monitor(state, terms, fleet, journal=journal)
+        monitor = Monitor(run, fleet)
         if before:
             monitor.resume()
         monitor.follow()
@@ -159,19 +157,19 @@ def test_what_was_stored_may_be_all(small_plan: SriftPlan, tmp_path: Path) -> No
 
 def test_a_fleet_that_trains_is_given_up(small_plan: SriftPlan, tmp_path: Path) -> None:
     """Nobody waits for silent VMs to come back: it is ended, all are given back, and the run is over with code 1."""
-    state = FleetState(small_plan, SriftInstance.parse(small_plan.instance))
-    fleet = WrittenFleet(tmp_path)
-    monitor = Monitor(state, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6), fleet)
+    run = FleetRun(small_plan, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6))
+    state, fleet = run.state, WrittenFleet(tmp_path)
+    monitor = Monitor(run, fleet)
     monitor.interrupt()
     assert (monitor.follow(), state.status) == (130, "paused")
     assert state.attempt is not None
-    again = Monitor(state, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6), fleet)
+    again = Monitor(run, fleet)
     again.resume()
     assert again.abort() == 1
     assert state.ended is not None
     assert state.ended == Ended(state.ended.t, None, GIVEN_UP, 1)
     assert state.ended.t <= state.t
-    assert not state.running
+    assert not state.operations
     assert not state.held_nodes()
     assert fleet.observe((), ()).nodes == frozenset()
 

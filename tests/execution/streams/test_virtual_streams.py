@@ -21,7 +21,6 @@ from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, Observation
 from optplan.execution.records import (
     JobArrived,
@@ -34,10 +33,10 @@ from optplan.execution.records import (
     TablePublished,
 )
 from optplan.execution.runs import read_run, resume
-from optplan.execution.streams.driver import StreamDriver, StreamOptions
+from optplan.execution.streams.driver import StreamDriver
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.running import run_stream
-from optplan.execution.streams.state import StreamJob, StreamState, read_jobs
+from optplan.execution.streams.running import StreamOptions, StreamRun, run_stream
+from optplan.execution.streams.state import StreamJob, read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import BoaPlan, build_plan
@@ -317,11 +316,11 @@ def test_a_stream_goes_on_from_its_journal(
     out, given = tmp_path / "stream", (plan_of(instance), make_jobs(6, 2.0))
     commit, left = StreamDriver._commit, [12]
 
-    def die(self: StreamDriver, decided: Any) -> None:  # noqa: ANN401 - as it is
+    def die(self: StreamDriver) -> None:
         left[0] -= 1
         if not left[0]:
             raise KeyboardInterrupt
-        commit(self, decided)
+        commit(self)
 
     monkeypatch.setattr(StreamDriver, "_commit", die)
     with pytest.raises(KeyboardInterrupt):
@@ -432,12 +431,14 @@ class Gone:
 
 def test_nodes_that_went_meanwhile_are_not_asked_for_again(make_instance: MakeInstance, plan_of: MakePlan) -> None:
     """Of three nodes one was there and is lost, one is still wanted, and one was being given back."""
-    state, gone = StreamState(WidthTable.from_plan(plan_of(make_instance(GOOD)))), Gone()
+    options = StreamOptions(gpus_per_node={"cpu": 4})
+    run = StreamRun(plan_of(make_instance(GOOD)), options, {"jobs": [], "instance": None, "truth": None})
+    state, gone = run.state, Gone()
     for name in ("there", "wanted", "going"):
         state.apply(NodeWanted(1.0, name, "cpu", "cpu", "cpu"))
     state.apply(NodeChanged(2.0, "there", "ready"))
     state.apply(NodeReleasing(3.0, "going"))
-    StreamDriver(state, [], Rules({"cpu": 4}), StreamOptions(), cast(Executor, gone)).resume()
+    StreamDriver(run, cast(Executor, gone)).resume()
     assert (gone.ensured, gone.released) == (["wanted"], ["going"])
     assert {name: node.phase.value for name, node in state.nodes.items()} == {
         "there": "lost",
