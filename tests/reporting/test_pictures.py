@@ -26,7 +26,7 @@ READ_BACK = {
     "reporting/rubberband/presenter.py": "reporting/rubberband/test_report.py::test_the_page_opens_in_a_browser",
     "reporting/seer/presenter.py": "reporting/seer/test_report.py::test_the_page_in_a_browser",
     "reporting/segments.py": "reporting/test_drawing.py::test_a_browser_draws_plans_as_their_files_have_them",
-    "reporting/srift/continuations.py": "reporting/srift/test_report.py::test_the_page_in_a_browser",
+    "reporting/srift/continuations.py": "reporting/srift/test_report.py::test_the_rest_of_a_run_in_a_browser",
     "reporting/srift/tables.py": "reporting/srift/test_report.py::test_the_page_in_a_browser",
     "reporting/trajectory.py": "reporting/test_trajectory.py::test_a_browser_shows_it",
 }

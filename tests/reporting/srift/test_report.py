@@ -10,6 +10,8 @@ import pytest
 from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.study.replanning import FleetStanding, continue_run
+from optplan.formulations.srift.study.timelines import build_timeline
 from optplan.instances.files import write_text
 from optplan.reporting.pages import Charts, Definitions, Page, Section
 from optplan.reporting.tables import Table
@@ -23,6 +25,7 @@ from optplan.reporting.pages import build_page
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report, write_report
+from optplan.reporting.srift.presenter import build_continuation_page
 
 if TYPE_CHECKING:
     from tests.plugins.pages import Visit, Visitor
@@ -135,5 +138,25 @@ def test_the_page_in_a_browser(
     assert opened.read_back() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     assert opened.page.locator("h1").inner_text().startswith("1 big@32")
+    if width == DESK:
+        assert opened.list_collisions() == []
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_the_rest_of_a_run_in_a_browser(job: SriftInstance, visit: Visitor, tmp_path: Path, width: int) -> None:
+    """A small VM is lost after 50 of 100 iterations: the whole run is drawn above the answer."""
+    small = job.types["small"].replace(batches=[2, 4, 8])
+    whole = job.replace(launch_s=2.0, deadline_s=8.0, global_batch=60, types={**job.types, "small": small})
+    vms = {"big": 1, "small": 7}
+    state = FleetStanding(elapsed_s=2.89, iterations_done=50, running=vms, lost={"small": 1}, detach_s=0.5, ready_s=2.0)
+    continuation = continue_run(whole, state, solve)
+    rest, result = continuation.remainder.instance, continuation.result
+    timeline = build_timeline(whole, state, continuation.remainder, new=result.solution)
+    beside = Beside((), gather_background(rest, result), verify(rest, result), COMMAND)
+    opened: Visit = visit(build_page(build_continuation_page(continuation, timeline, beside)), tmp_path, width)
+    assert opened.complaints == []
+    assert {"chart-run-1", "chart-iteration-1"} <= set(opened.drawn_points())
+    assert opened.read_back() == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     if width == DESK:
         assert opened.list_collisions() == []
