@@ -77,7 +77,7 @@ def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[s
         "gone": list(continuation.remainder.gone),
         "result": continuation.result.to_json_data(),
         **({} if infeasibility is None else {"infeasibility": infeasibility.to_json_data()}),
-        "timeline": [{**dataclasses.asdict(segment), "fleet": segment.fleet} for segment in timeline.segments],
+        "timeline": list(map(dataclasses.asdict, timeline.segments)),
         "end_s": timeline.end_s,
         "spent_usd": timeline.spent_usd,
         "spare": timeline.spare,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from optplan.contracts.plan import Plan
@@ -22,7 +24,8 @@ Metrics = Mapping[str, Any]
 class Operation:
     """A trial on its GPUs in one segment.
 
-    ``id`` names the process, actor or job: segment, trial and attempt, from 1. By node, ``place`` has its GPUs.
+    ``id`` names the process, actor or job: segment, trial and attempt, from 1. By node, ``place`` has its GPUs; of a
+    fleet, ``started`` are the VMs that were asked for with it.
     ``batches`` are samples of an iteration of each worker, empty where the plan does not know them. It ends by itself
     after ``to_iterations``, or by the run's clock at ``until_s``; the other is None. ``checkpoint`` and ``metrics`` are
     what it goes on from, None and empty where it begins anew. ``step_s`` is what an iteration is planned to take, where
@@ -41,6 +44,7 @@ class Operation:
     from_iterations: int = 0
     to_iterations: int | None = None
     until_s: float | None = None
+    started: tuple[str, ...] = ()
     checkpoint: told.Checkpoint | None = None
     metrics: Metrics = field(default_factory=dict)
     wanted_s: float = 0.0
@@ -52,21 +56,28 @@ class Operation:
         """GPUs of all its workers."""
         return self.workers * self.gpus_per_worker
 
+    @cached_property
+    def ranks(self) -> Mapping[str, range]:
+        """By node, its ranks, where each GPU is one."""
+        ends = accumulate(self.place.values())
+        return {node: range(end - gpus, end) for (node, gpus), end in zip(self.place.items(), ends, strict=True)}
+
 
 @dataclass(frozen=True)
 class Reported:
     """A rank of a fleet's operation said something at ``t``; whatever that is, it is alive.
 
-    ``iterations`` are done in all, None where it does not say; ``stored`` is the file that it has stored after these,
-    ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of its iterations, or its process ends
-    (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that does not answer: it waits for
-    orders.
+    ``iterations`` are done in all, None where it does not say, and ``metrics`` what the last one showed; ``stored`` is
+    the file that it has stored after these, ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of
+    its iterations, or its process ends (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that
+    does not answer: it waits for orders.
     """
 
     t: float
     operation: str
     rank: int
     iterations: int | None = None
+    metrics: Metrics = field(default_factory=dict)
     stored: str = ""
     order: int = 0
     ended: bool = False

@@ -24,7 +24,7 @@ READ_BACK = {
     "reporting/job_use.py": "reporting/test_job_use.py::test_a_browser_shows_who_held_what",
     "reporting/pareto.py": "reporting/rubberband/test_report.py::test_the_page_opens_in_a_browser",
     "reporting/segments.py": "reporting/test_drawing.py::test_a_browser_draws_plans_as_their_files_have_them",
-    "reporting/srift/continuations.py": "reporting/srift/test_report.py::test_the_page_in_a_browser",
+    "reporting/srift/continuations.py": "reporting/srift/test_report.py::test_the_rest_of_a_run_in_a_browser",
     "reporting/srift/tables.py": "reporting/srift/test_report.py::test_the_page_in_a_browser",
 }
 

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.contracts import Relaxation
 from optplan.errors import DataError, UsageError
 from optplan.execution import records as told
 from optplan.execution.cli.kinds import RunKind, Told
@@ -17,7 +16,8 @@ from optplan.execution.fleets.virtual import Course, Loss
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.reporting.pages import Card, Definitions, Page, Section
-from optplan.reporting.phrases import NOTHING, format_seconds, format_usd
+from optplan.reporting.phrases import NOTHING, format_amount, format_seconds, format_usd
+from optplan.reporting.srift.words import format_relaxation
 from optplan.reporting.tables import fact_table
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: What is said of a fleet on the virtual clock.
 _VIRTUAL = "virtual fleet: nothing was trained; what happened is what was asked for"
-#: By how a fleet stands, how good that is.
-_BADGES = {"ended": "good", "paused": "fair", "running": "fair"}
 
 
 class _Fleets(RunKind):
@@ -54,7 +52,7 @@ class _Fleets(RunKind):
         fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
         title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
         lead = _VIRTUAL if outcome.virtual else outcome.why
-        kind = "bad" if outcome.code else _BADGES[outcome.status]
+        kind = "bad" if outcome.code else "good" if outcome.status == "ended" else "fair"
         cards = [
             Card("time", format_seconds(outcome.time_s), "on the virtual clock" if outcome.virtual else ""),
             Card("cost", format_usd(outcome.cost_usd)),
@@ -97,7 +95,10 @@ def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
         ("cost", format_usd(outcome.cost_usd)),
     ]
     if outcome.infeasibility is not None:
-        would = " or ".join(_write_relaxation(one) for one in outcome.infeasibility.relaxations)
+        would = " or ".join(
+            f"a {one.limit} of {format_relaxation(one)} (it is {format_amount(one.limit, one.given)})"
+            for one in outcome.infeasibility.relaxations
+        )
         facts.append(("to go on", f"--resume DIR with {would}" if would else "no limit alone would do"))
         facts.append(("to give up", "--resume DIR --abort"))
     return facts
@@ -121,19 +122,10 @@ def _describe_record(record: told.Record) -> str:
             return ""
         case told.Resumed():
             given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
-            limits = ", ".join(f"{name} {_write_amount(name, amount)}" for name, amount in given if amount is not None)
+            limits = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in given if amount is not None)
             return f"limits from now on: {limits}" if limits else ""
         case _:
             return say(record)
-
-
-def _write_relaxation(one: Relaxation) -> str:
-    least, given = (_write_amount(one.limit, amount) for amount in (one.least_feasible, one.given))
-    return f"a {one.limit} of {least} or more (it is {given})"
-
-
-def _write_amount(limit: str, amount: float) -> str:
-    return format_usd(amount) if limit == "budget" else format_seconds(amount)
 
 
 KIND = _Fleets()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from optplan.errors import OutputError
 from optplan.execution.fleets.folder import FolderFleet, Ranks
-from optplan.execution.fleets.ranks import count_ranks, main
+from optplan.execution.fleets.ranks import main
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.ray_cluster import connect
 from optplan.execution.slurm import cancel, find_jobs, submit
@@ -37,7 +38,7 @@ class SlurmFleet(FolderFleet):
         self._asked_s = -_JOBS_S
 
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
-        counts, settings = count_ranks(ranks.said), self._settings
+        counts, settings = Counter(role["vm"] for role in ranks.said["ranks"]), self._settings
         self._jobs, self._asked_s = find_jobs(*(self._name(folder, vm) for vm in counts)), self.now_s()
         for vm, count in counts.items():
             name, noted = self._name(folder, vm), folder / f"{vm}.submitted"
@@ -54,8 +55,8 @@ class SlurmFleet(FolderFleet):
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
         """Whether any of its jobs is there; while Slurm does not answer, those that were."""
-        if running.handle is not None and self.now_s() >= self._asked_s + _JOBS_S:
-            names = [self._name(running.folder, vm) for vm in count_ranks(running.handle.said)]
+        if self.now_s() >= self._asked_s + _JOBS_S:
+            names = [self._name(running.folder, vm) for vm in running.operation.place]
             with suppress(OutputError) if self._jobs else nullcontext():
                 self._jobs = find_jobs(*names)
             self._asked_s = self.now_s()
@@ -72,13 +73,18 @@ class SlurmFleet(FolderFleet):
 class VmWorker:
     """Runs the ranks of a VM, which end with it."""
 
-    def run(self, folder: str, vm: str, log: str, command: list[str]) -> int:
-        """Return their exit code, once they have ended."""
-        return main(Path(folder), vm, Path(log), command)
+    def run(self, folder: str, vm: str, log: str, command: list[str]) -> None:
+        """End with them, so that the VM is free."""
+        from ray.actor import exit_actor
+
+        main(Path(folder), vm, Path(log), command)
+        exit_actor()
 
 
 class RayFleet(FolderFleet):
     """Has a detached actor for each VM, by its name, so that a monitor that begins anew starts none again."""
+
+    look_s = 0.2  # at each look Ray is asked for every VM
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         super().__init__(gpus_per_node, settings, now_s=now_s)
@@ -87,7 +93,7 @@ class RayFleet(FolderFleet):
 
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
         command = shlex.split(self._settings.command)
-        for vm, count in count_ranks(ranks.said).items():
+        for vm, count in Counter(role["vm"] for role in ranks.said["ranks"]).items():
             options = self._ray.remote(VmWorker).options(
                 name=f"{folder.name}.{vm}",
                 lifetime="detached",
@@ -97,32 +103,19 @@ class RayFleet(FolderFleet):
                 resources={vm.rpartition(".vm-")[0]: 1},
             )
             # Asked again, it does nothing: its ranks have written their reports, or hold their locks.
-            ranks.promises.append(options.remote().run.remote(str(folder), vm, str(log), command))
+            options.remote().run.remote(str(folder), vm, str(log), command)
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
-        """Whether any actor has not returned yet; those that have would wait for another call, and hold their VMs."""
-        ranks = running.handle
-        if ranks is None or ranks.is_ended:
-            return False
-        if not ranks.promises:  # an earlier monitor asked them to end: they say when they have
-            folder, log = str(running.folder.resolve()), str(self._log_of(running.operation.trial).resolve())
-            ranks.promises = [actor.run.remote(folder, "", log, []) for actor in self._list_actors(running)]
-        waiting = ranks.promises
-        if waiting:
-            _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        if not waiting:
-            self._kill(running)
-        return bool(waiting)
+        return bool(self._list_actors(running))
 
     def _kill(self, running: Running[Ranks]) -> None:
         for actor in self._list_actors(running):
             self._ray.kill(actor)
-        if running.handle is not None:
-            running.handle.is_ended = True
 
     def _list_actors(self, running: Running[Ranks]) -> list[Any]:
+        """Return the actors that have not ended."""
         found = []
-        for vm in count_ranks(running.handle.said) if running.handle is not None else ():
+        for vm in running.operation.place:
             with suppress(ValueError):  # it has gone
                 found.append(self._ray.get_actor(f"{running.folder.name}.{vm}"))
         return found

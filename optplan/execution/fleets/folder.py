@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import shlex
 import shutil
@@ -28,13 +29,16 @@ from optplan.execution.command_executor import QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.state import Heard
-from optplan.execution.folders import Ending, FolderSettings, Running
+from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.protocol import Event, Operation, Reported
 from optplan.execution.supervision import clear, end, is_running, list_homes
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.
 NOTICES, _PLAN = "notices", "plan.json"
+#: What a rank may say, and as what; what one of a newer hook says beside is left out.
+_SAID: dict[str, Any] = {"at": int | float, "metrics": dict, "stored": str, "trouble": str}
+_SAID |= dict.fromkeys(("iterations", "order", "ended", "left"), int)
 #: Bytes at the end of a rank's reports in which it says how far it is.
 _TAIL = 8_192
 
@@ -50,15 +54,20 @@ class Ranks:
     heard: Heard = field(default_factory=Heard)
     #: What the rank that stores said with its last iteration.
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    #: Processes that this executor has started, by rank, and what somebody has promised to return of others.
+    #: Processes that this executor has started, by rank; and whether a command of the user's has ended all of them.
     children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
-    promises: list[Any] = field(default_factory=list)
     is_ended: bool = False
 
     @property
     def have_left(self) -> bool:
         """Whether all of them have said that they end."""
         return len(self.heard.left) == len(self.said["ranks"])
+
+
+def ranks_of(running: Running[Ranks]) -> Ranks:
+    """Return the ranks of a fleet: whatever was started or found has some."""
+    assert running.handle is not None
+    return running.handle
 
 
 class FolderFleet(QueueExecutor[Ranks]):
@@ -68,8 +77,7 @@ class FolderFleet(QueueExecutor[Ranks]):
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         super().__init__(gpus_per_node, settings, now_s=now_s)
-        #: When each VM was asked for; and the plan that is followed.
-        self._wanted_s: dict[str, float] = {}
+        #: The plan that is followed, and the notices that were read.
         self._plan: Plan | None = None
         self._noticed: set[str] = set()
         settings.root.joinpath(NOTICES).mkdir(parents=True, exist_ok=True)
@@ -77,11 +85,6 @@ class FolderFleet(QueueExecutor[Ranks]):
     def adopt(self, plan: Plan) -> None:
         """Leave this plan beside what is started from now on."""
         self._plan = plan
-
-    def ensure_nodes(self, requests: Sequence[told.NodeWanted]) -> None:
-        """Let ranks be started for VMs."""
-        self._wanted_s |= {request.node: request.t for request in requests}
-        super().ensure_nodes(requests)
 
     def ask(self, operation: str, order: int, rank: int) -> None:
         """Leave an order."""
@@ -93,10 +96,10 @@ class FolderFleet(QueueExecutor[Ranks]):
         running = self._running.get(operation)
         if running is None:
             return
-        ranks = running.handle
-        if ranks is not None and not (running.folder / STOP).exists():
+        heard = ranks_of(running).heard
+        if not (running.folder / STOP).exists():
             with contextlib.suppress(OSError):  # no room to ask in
-                write(running.folder / STOP, {"rank": min(ranks.heard.last_s.keys() - ranks.heard.left, default=0)})
+                write(running.folder / STOP, {"rank": min(heard.last_s.keys() - heard.left, default=0)})
         super().stop(operation, grace_s)
 
     # -------------------------------------------------------------------------------------------------------- starting
@@ -108,8 +111,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         if self._plan is not None:
             write(folder / _PLAN, self._plan.to_json_data())
         ranks, settings = list(list_roles(operation)), self._settings
-        started = [vm for vm in operation.place if self._wanted_s.get(vm) == operation.wanted_s]
-        kept = (role["rank"] for role in ranks if role["vm"] not in started)
+        kept = (role["rank"] for role in ranks if role["vm"] not in operation.started)
         return {
             "id": operation.id,
             "plan_id": "" if self._plan is None else self._plan.plan_id,
@@ -119,7 +121,7 @@ class FolderFleet(QueueExecutor[Ranks]):
             "source": next(kept, 0),
             "heartbeat_s": settings.heartbeat_s,
             "checkpoint_every_s": settings.checkpoint_every_s,
-            "started": started,
+            "started": list(operation.started),
             "ranks": ranks,
         }
 
@@ -154,63 +156,47 @@ class FolderFleet(QueueExecutor[Ranks]):
                 self._noticed.add(path.name)
 
     def _read_progress(self, running: Running[Ranks]) -> None:
-        ranks = running.handle
-        if ranks is None:
-            return
-        now_s = self.now_s()
+        ranks, operation, now_s = ranks_of(running), running.operation.id, self.now_s()
         for path in sorted((running.folder / RANKS).glob("*.jsonl")):
             lines, ranks.offsets[path] = read_new_lines(path, ranks.offsets.get(path, 0))
-            for line in lines:
+            for said in map(_understand, lines):
                 running.offset += 1  # it has done something
-                said = _understand(line)
-                # VMs' clocks may be off: they count only for what was written before anybody here looked.
-                made_s = None if ranks.is_known else said.get("at")
-                t = min(now_s, now_s - time.time() + made_s) if isinstance(made_s, int | float) else now_s
-                self._take(running, ranks, _read_report(running.operation.id, int(path.stem), t, said), said)
+                t, made_s = now_s, said.pop("at", math.inf)
+                if not ranks.is_known:  # VMs' clocks may be off: later on it counts when somebody here looked
+                    t = min(now_s, now_s - time.time() + made_s)
+                self._take(running, ranks, Reported(t, operation, int(path.stem), **said))
         ranks.is_known = True
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]
                 if rank not in ranks.heard.last_s:
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
-                    self._take(running, ranks, Reported(now_s, running.operation.id, rank, trouble=trouble, left=True))
+                    self._take(running, ranks, Reported(now_s, operation, rank, trouble=trouble, left=True))
 
-    def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported, said: Mapping[str, Any] = {}) -> None:
-        metrics = said.get("metrics")
-        metrics = metrics if isinstance(metrics, dict) else {}
+    def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported) -> None:
         ranks.heard.take(report)
-        if metrics and report.rank == ranks.said["source"]:
-            ranks.metrics = metrics
+        if report.metrics and report.rank == ranks.said["source"]:
+            ranks.metrics = report.metrics
         self._events.append(report)
         done = report.iterations or 0
         if done > running.iterations:
             running.iterations = done
-            self._events.append(told.Progressed(report.t, report.operation, done, metrics))
-
-    def _has_begun(self, folder: Path) -> bool:  # noqa: ARG002
-        """Leave it to heartbeats whether an iteration hangs."""
-        return False
+            self._events.append(told.Progressed(report.t, report.operation, done, report.metrics))
 
     def _is_late(self, running: Running[Ranks]) -> bool:
         """Whether ranks are to be ended that were asked to: too long ago, or all others have."""
-        have_left = running.handle is not None and running.handle.have_left
-        return running.kill_at_s is not None and (have_left or super()._is_late(running))
+        return running.kill_at_s is not None and (ranks_of(running).have_left or super()._is_late(running))
 
     def _conclude(self, running: Running[Ranks]) -> Event:
-        operation, now_s, ranks = running.operation, self.now_s(), running.handle
-        assert ranks is not None  # as every fleet has that was started
-        done, busy_s = running.iterations, now_s - operation.wanted_s
-        heard = ranks.heard
+        operation, now_s, ranks = running.operation, self.now_s(), ranks_of(running)
+        done, busy_s, heard = running.iterations, now_s - operation.wanted_s, ranks.heard
         checkpoint = told.Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
         complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
         if complete or running.kill_at_s is not None:
             stored = done if complete else stored
             return told.OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
-        why = heard.trouble or self._explain(running).why
+        why = heard.trouble or "all of its ranks have ended before its time"
         return told.OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
-
-    def _explain(self, running: Running[Ranks]) -> Ending:  # noqa: ARG002 - ranks say more, where they can
-        return Ending("all of its ranks have ended before its time")
 
 
 class LocalFleet(FolderFleet):
@@ -227,8 +213,7 @@ class LocalFleet(FolderFleet):
         ranks.children |= start_ranks(folder, ranks.said, words, log)
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
-        ranks = running.handle
-        if ranks is not None and any(child.poll() is None for child in ranks.children.values()):
+        if any(child.poll() is None for child in ranks_of(running).children.values()):
             return True
         homes = list_homes(running.folder)
         if any(map(is_running, homes)):
@@ -245,7 +230,7 @@ class LocalFleet(FolderFleet):
     def close(self) -> None:
         """Let go of the processes; those that run go on."""
         for running in self._running.values():
-            for child in running.handle.children.values() if running.handle is not None else ():
+            for child in ranks_of(running).children.values():
                 if child.poll() is None:
                     child.returncode = 0  # not ours any more: no complaint that it still runs
 
@@ -272,15 +257,14 @@ class CommandFleet(FolderFleet):
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
         """Whether ranks may be there: what those leave that say that they end is ended, too."""
-        ranks = running.handle
-        if ranks is not None and ranks.have_left and not ranks.is_ended:
+        ranks = ranks_of(running)
+        if ranks.have_left and not ranks.is_ended:
             self._kill(running)
-        return ranks is not None and not ranks.is_ended
+        return not ranks.is_ended
 
     def _kill(self, running: Running[Ranks]) -> None:
         self._call("stop", running.folder)
-        if running.handle is not None:
-            running.handle.is_ended = True
+        ranks_of(running).is_ended = True
 
     def _call(self, action: str, folder: Path) -> None:
         root = self._settings.root
@@ -289,37 +273,22 @@ class CommandFleet(FolderFleet):
 
 def list_roles(operation: Operation) -> Iterator[dict[str, Any]]:
     """Yield what each rank does: its VM, its part of the global batch, and the weight of its loss."""
-    vms = ((vm, local_rank) for vm, ranks in operation.place.items() for local_rank in range(ranks))
     batches = operation.batches or (1,) * operation.workers
-    firsts = accumulate(batches, initial=0)
-    for rank, ((vm, local_rank), batch, first_sample) in enumerate(zip(vms, batches, firsts, strict=False)):
-        weight = operation.workers * batch / sum(batches)
-        own = {"first_sample": first_sample, "batch": batch, "loss_weight": weight}
-        yield {"rank": rank, "vm": vm, "local_rank": local_rank} | own
+    firsts = [*accumulate(batches, initial=0)]
+    for vm, ranks in operation.ranks.items():
+        for local_rank, rank in enumerate(ranks):
+            weight = operation.workers * batches[rank] / sum(batches)
+            own = {"first_sample": firsts[rank], "batch": batches[rank], "loss_weight": weight}
+            yield {"rank": rank, "vm": vm, "local_rank": local_rank} | own
 
 
 def _understand(line: bytes) -> dict[str, Any]:
-    """Read a line; one that is no object says only that its rank is alive."""
+    """Return what a line of a rank's says as :data:`_SAID` knows it; any line says that the rank is alive."""
     said: Any = {}
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError):  # none of JSON, or cut off
         said = json.loads(line)
-    return said if isinstance(said, dict) else {}
-
-
-def _read_report(operation: str, rank: int, t: float, said: Mapping[str, Any]) -> Reported:
-    """Return what a rank says; what one of a newer hook says beside is left out."""
-    iterations = said.get("iterations")
-    return Reported(
-        t,
-        operation,
-        rank,
-        iterations if isinstance(iterations, int) else None,
-        stored=str(said.get("stored", "")),
-        order=int(said.get("order", 0)),
-        ended=bool(said.get("ended")),
-        left=bool(said.get("left")),
-        trouble=str(said.get("trouble", "")),
-    )
+    known = said if isinstance(said, dict) else {}
+    return {name: known[name] for name, kind in _SAID.items() if isinstance(known.get(name), kind)}
 
 
 def read_iterations(root: Path, operation: str) -> int:
@@ -328,7 +297,5 @@ def read_iterations(root: Path, operation: str) -> int:
     for path in (root / "operations" / operation / RANKS).glob("*.jsonl"):
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
-            for line in file:
-                with contextlib.suppress(ValueError, AttributeError, TypeError):  # its beginning may be cut off
-                    done = max(done, json.loads(line).get("iterations", 0))
+            done = max([done, *(said.get("iterations", 0) for said in map(_understand, file))])
     return done

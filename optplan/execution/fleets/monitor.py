@@ -14,12 +14,13 @@ from typing import Any
 from optplan.errors import UsageError
 from optplan.execution import records as told
 from optplan.execution.fleets.running import FleetRun
-from optplan.execution.fleets.state import NAME, Attempt, FleetState, Heard, write_fleet
+from optplan.execution.fleets.state import NAME, Attempt, FleetState, Heard
 from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Loop
 from optplan.execution.options import RETURN_HEARTBEATS
 from optplan.execution.protocol import Executor, Reported
 from optplan.execution.runs import Listener
 from optplan.execution.state import Phase
+from optplan.formulations.srift.data.instance import write_fleet
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
@@ -71,12 +72,13 @@ class Monitor(Loop[FleetState]):
         if attempt is None:
             return self._begin(now_s)
         if attempt.stopping_s is not None:
-            return self._await_end(attempt, now_s)
+            self._is_over = self._is_through(attempt, attempt.stopping_s, now_s)
+            return False
         if self._given_up:
             self._note(told.StopWanted(now_s, attempt.name, GIVEN_UP))
             return True
         if self._heard.ended:
-            self._is_over = not self._anyone_there(attempt, now_s)
+            self._is_over = not self._list_there(attempt, now_s)
             return False
         return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
 
@@ -109,14 +111,11 @@ class Monitor(Loop[FleetState]):
         place: dict[str, int] = {}
         wanted: list[told.NodeWanted] = []
         for group in self._state.plan.fleet:
-            kept = [vm for vm in free if vm.resource == group.type][: group.count]
-            names = [vm.name for vm in kept]
-            for number in range(made + 1, made + 1 + group.count - len(kept)):
-                names.append(f"{group.type}.vm-{number:03d}")
-                wanted.append(told.NodeWanted(now_s, names[-1], group.id, group.type, f"train/{group.id}"))
-            made += group.count - len(kept)
-            free = [vm for vm in free if vm not in kept]
-            place |= dict.fromkeys(names, group.gpus_per_vm)
+            kept = [vm.name for vm in free if vm.resource == group.type and vm.name not in place][: group.count]
+            new = [f"{group.type}.vm-{made + number:03d}" for number in range(1, 1 + group.count - len(kept))]
+            made += len(new)
+            wanted += [told.NodeWanted(now_s, name, group.id, group.type, f"train/{group.id}") for name in new]
+            place |= dict.fromkeys([*kept, *new], group.gpus_per_vm)
         return place, wanted
 
     def _plan_again(self, now_s: float) -> bool:
@@ -141,7 +140,7 @@ class Monitor(Loop[FleetState]):
             return True
         plan, infeasibility = found
         if plan is not None:
-            why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan, ' and ')}"
+            why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan.groups, ' and ')}"
             self._note(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
             asked = told.LimitsAsked(now_s, infeasibility.to_json_data())
@@ -173,7 +172,7 @@ class Monitor(Loop[FleetState]):
         """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
         vms, terms = self._state.nodes, self._terms
         taken = [name for name in attempt.place if now_s >= self._lead_s(name)]
-        if any(vms[name].phase is Phase.LOST for name in attempt.place):
+        if attempt.silent_s or any(vms[name].phase is Phase.LOST for name in attempt.place):
             why = "a VM was lost"
         elif taken:
             why = "a VM is about to be taken back"
@@ -183,7 +182,7 @@ class Monitor(Loop[FleetState]):
             return False
         rank = self._choose_rank(attempt, taken, now_s)
         is_late = now_s >= attempt.asked_s + terms.grace_s
-        if attempt.order > attempt.answered and self._hears(attempt, attempt.rank, now_s) and not is_late:
+        if attempt.order > attempt.answered and attempt.rank in self._list_there(attempt, now_s) and not is_late:
             return False
         if not attempt.is_answered and rank is not None and not is_late:
             self._note(told.CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
@@ -192,26 +191,10 @@ class Monitor(Loop[FleetState]):
         self._note(*gone, told.StopWanted(now_s, attempt.name, why))
         return True
 
-    def _await_end(self, attempt: Attempt, now_s: float) -> bool:
-        """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
-        found = self._list_returned(attempt)
-        self._note(*found)
-        if found:
-            return True
-        stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
-        is_waiting = self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
-        self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
-        return False
-
-    def _list_returned(self, attempt: Attempt) -> list[told.Record]:
-        """Return which silent VMs were heard of again in time: they have stalled, and are there."""
-        found: list[told.Record] = []
-        for name in self._list_silent(attempt):
-            silent_s, back_s = attempt.silent_s[name], self._heard.back_s.get(name, math.inf)
-            if back_s <= silent_s + self._return_s:
-                why = f"is heard of again, {back_s - silent_s:.3g} s after it was missed"
-                found.append(told.NodeChanged(max(back_s, self._state.t), name, Phase.READY, why))
-        return found
+    def _is_through(self, attempt: Attempt, stopping_s: float, now_s: float) -> bool:
+        """Whether the ranks have ended that are asked to, or had time to, and silent VMs had time to come back."""
+        is_waiting = self._list_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
+        return not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
 
     # --------------------------------------------------------------------------------------------------- who and when
 
@@ -231,11 +214,13 @@ class Monitor(Loop[FleetState]):
         return max(self._since_s, *heard) + self._silence_s
 
     def _list_silent(self, attempt: Attempt) -> list[str]:
+        """Return which VMs are missed that would be taken back, should they be heard of again in time."""
         state = self._state
         silent = (name for name in attempt.silent_s if state.nodes[name].phase is Phase.LOST)
         return [name for name in silent if state.returns[name] < self._terms.retries]
 
     def _back_s(self, attempt: Attempt) -> float:
+        """Return until when to wait for those."""
         silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
         return max(silent, default=-math.inf) + self._return_s
 
@@ -254,19 +239,16 @@ class Monitor(Loop[FleetState]):
         is_lost = self._state.nodes[name].phase is Phase.LOST
         return math.inf if is_lost else taken_s - _LEAD * self._terms.heartbeat_s - takes_s
 
-    def _hears(self, attempt: Attempt, rank: int, now_s: float) -> bool:
-        last_s = self._heard.last_s.get(rank, -math.inf)
-        lost = any(
-            rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
-        )
-        return not lost and rank not in self._heard.left and now_s < max(last_s, self._since_s) + self._silence_s
-
-    def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
-        return any(self._hears(attempt, rank, now_s) for rank in self._heard.last_s)
+    def _list_there(self, attempt: Attempt, now_s: float) -> list[int]:
+        """Return the ranks that are there, the lowest first: heard of of late, not at their end, and of no lost VM."""
+        heard, nodes = self._heard, self._state.nodes
+        lost = {rank for vm in attempt.place if nodes[vm].phase is Phase.LOST for rank in attempt.ranks_of(vm)}
+        silent = {rank for rank, t in heard.last_s.items() if now_s >= max(t, self._since_s) + self._silence_s}
+        return sorted(heard.last_s.keys() - heard.left - lost - silent)
 
     def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
         """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
-        there = [rank for rank in sorted(self._heard.last_s) if self._hears(attempt, rank, now_s)]
+        there = self._list_there(attempt, now_s)
         going = {rank for name in taken for rank in attempt.ranks_of(name)}
         return next((rank for rank in there if rank not in going), there[0] if there else None)
 
@@ -279,10 +261,9 @@ class Monitor(Loop[FleetState]):
         attempt, grace_s = self._state.attempt, self._terms.grace_s
         if attempt is None:
             return self._start_after_s
-        times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s, self._stuck_s()]
+        times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s]
+        times += [self._stuck_s(), self._back_s(attempt), *map(self._lead_s, attempt.place)]
         times += [self._deaf_s(attempt, name) for name in attempt.place]
-        times += [self._lead_s(name) for name in attempt.place]
-        times.append(self._back_s(attempt))
         return min(time_s for time_s in times if time_s > now_s)
 
     # ----------------------------------------------------------------------------------------------- hearing and doing
@@ -331,9 +312,11 @@ class Monitor(Loop[FleetState]):
         if attempt is None or event.operation != attempt.name:
             return
         heard.take(event)
-        for name, silent_s in attempt.silent_s.items():
-            if silent_s < event.t and event.rank in attempt.ranks_of(name):
-                heard.back_s[name] = min(event.t, heard.back_s.get(name, math.inf))
+        for name in self._list_silent(attempt):
+            late_s = event.t - attempt.silent_s[name]
+            if event.rank in attempt.ranks_of(name) and 0.0 < late_s <= self._return_s:
+                why = f"is heard of again, {late_s:.3g} s after it was missed"
+                self._note(told.NodeChanged(max(event.t, state.t), name, Phase.READY, why))
         if event.stored or event.order:
             known = state.checkpoint
             if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
@@ -350,9 +333,7 @@ class Monitor(Loop[FleetState]):
         """Take note that a fleet has ended before its time; it is not to blame where a VM has gone, or come back."""
         state, attempt = self._state, self._state.attempt
         assert attempt is not None  # it runs, as the loop has seen
-        for returned in self._list_returned(attempt):
-            self._note(returned)
-        blameless = event.blameless or bool(state.missing) or attempt.returned
+        blameless = event.blameless or bool(state.missing or attempt.silent_s)
         done = max(state.iterations, self._heard.iterations)
         why = self._heard.trouble or event.why
         self._note(replace(event, why=why, blameless=blameless, iterations=done))

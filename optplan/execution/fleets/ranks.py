@@ -47,14 +47,6 @@ def start_ranks(
     return children
 
 
-def count_ranks(said: Mapping[str, Any]) -> dict[str, int]:
-    """Return by VM how many ranks of a fleet it has."""
-    ranks: dict[str, int] = {}
-    for role in said["ranks"]:
-        ranks[role["vm"]] = ranks.get(role["vm"], 0) + 1
-    return ranks
-
-
 def main(folder: Path, vm: str, log: Path, command: Sequence[str]) -> int:
     """Run the ranks of a VM, and return the exit code of one that has failed, or 0."""
     said = read(folder / OPERATION) or {"ranks": ()}

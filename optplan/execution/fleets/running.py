@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fleets.folder import read_iterations
-from optplan.execution.fleets.state import NAME, FleetState, write_fleet
+from optplan.execution.fleets.state import NAME, FleetState
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Kind
 from optplan.execution.options import NOTHING_STARTS, FleetOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Listener, Outcome, Run, describe_end
 from optplan.execution.state import Phase
-from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.planning import SriftPlan
 
 #: Heartbeats of all VMs on the virtual clock.
@@ -148,7 +148,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
             cost_usd=state.spent_by(state.t),
             iterations=max(state.iterations, told),
             target=state.instance.iterations,
-            fleets=tuple(write_fleet(plan) for plan in state.followed),
+            fleets=tuple(write_fleet(plan.groups) for plan in state.followed),
             lost=state.count(Phase.LOST),
             plan_id=state.plan.plan_id,
             checkpoint="" if state.checkpoint is None else state.checkpoint.path,

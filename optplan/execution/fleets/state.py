@@ -32,9 +32,8 @@ class Attempt(OperationState):
     rank: int = -1
     asked_s: float = math.inf
     answered: int = 0
-    #: When each of its VMs was found silent that had been heard of; and whether one has come back.
+    #: When each of its VMs was found silent that had been heard of, whether or not it has come back.
     silent_s: dict[str, float] = field(default_factory=dict)
-    returned: bool = False
 
     @property
     def name(self) -> str:
@@ -53,12 +52,7 @@ class Attempt(OperationState):
 
     def ranks_of(self, vm: str) -> range:
         """Return the ranks of a VM."""
-        first = 0
-        for name, count in self.place.items():
-            if name == vm:
-                return range(first, first + count)
-            first += count
-        return range(0)
+        return self.operation.ranks[vm]
 
 
 class FleetState(RunState):
@@ -125,15 +119,14 @@ class FleetState(RunState):
                     self.followed.append(self.plan)
             case told.OperationEnded() | told.OperationFailed():
                 self._end_attempt(record)
-            case told.CheckpointWanted():
-                assert attempt is not None  # which is asked for it
-                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
             case told.CheckpointStored():
                 if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
                     self.checkpoint = record
                 self.iterations = max(self.iterations, record.iterations)
                 if attempt is not None:
                     attempt.answered = max(attempt.answered, record.order)
+            case told.CheckpointWanted() if attempt is not None:
+                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
             case _:
                 self._apply_common(record, attempt)
 
@@ -170,6 +163,7 @@ class FleetState(RunState):
             to_iterations=self.instance.iterations,
             checkpoint=None if before is None else told.Checkpoint(before.path, ""),
             wanted_s=record.t,
+            started=tuple(vm for vm in record.place if self.nodes[vm].wanted_s == record.t),
         )
 
     def _end_attempt(self, record: told.OperationEnded | told.OperationFailed) -> None:
@@ -195,8 +189,6 @@ class FleetState(RunState):
             self.returns[vm.name] += 1
             self.pools[vm.pool].add(vm.name)
             vm.end_s = None
-            if self.attempt is not None:
-                self.attempt.returned = True
 
     def _change_limits(self, options: Mapping[str, Any]) -> None:
         fields: dict[str, object] = {}
@@ -213,8 +205,6 @@ class Heard:
     def __init__(self) -> None:
         self.iterations = 0
         self.last_s: dict[int, float] = {}
-        #: By VM that had been missed, when it was heard of first after that.
-        self.back_s: dict[str, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""
         #: What was stored last, and after how many iterations.
@@ -235,8 +225,3 @@ class Heard:
             self.ended.add(report.rank)
         if report.left:
             self.left.add(report.rank)
-
-
-def write_fleet(plan: SriftPlan, between: str = " + ") -> str:
-    """Write a plan's fleet for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
-    return between.join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)

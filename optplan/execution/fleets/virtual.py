@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -46,22 +46,23 @@ class Course:
 class _Training:
     operation: Operation
     iteration_s: float
-    heartbeat_s: float
-    #: When it trains; and when the first of its VMs went, from which on nothing is trained.
-    ready_s: float = math.inf
-    broken_s: float = math.inf
-    joined: set[str] = field(default_factory=set)
+    #: When its new VMs have booted; how long it has trained, and since when it does again: while all VMs are there.
+    boots_s: float
+    trained_s: float = 0.0
+    since_s: float = math.inf
     is_told: bool = False
-    #: The ranks whose processes have ended.
-    left: set[int] = field(default_factory=set)
+    #: The VMs whose ranks have ended.
+    left: set[str] = field(default_factory=set)
 
     @property
-    def vm_of(self) -> dict[int, str]:
-        return dict(enumerate(vm for vm, ranks in self.operation.place.items() for _ in range(ranks)))
+    def takes_s(self) -> float:
+        return ((self.operation.to_iterations or 0) - self.operation.from_iterations) * self.iteration_s
+
+    def trained_by(self, now_s: float) -> float:
+        return self.trained_s + max(0.0, now_s - self.since_s)
 
     def done_at(self, now_s: float) -> int:
-        trained_s = max(0.0, min(now_s, self.broken_s) - self.ready_s)
-        done = self.operation.from_iterations + math.floor(trained_s / self.iteration_s + _ROUNDING)
+        done = self.operation.from_iterations + math.floor(self.trained_by(now_s) / self.iteration_s + _ROUNDING)
         return min(done, self.operation.to_iterations or done)
 
 
@@ -71,8 +72,7 @@ class VirtualFleet(ClockExecutor):
     def __init__(self, plan: SriftPlan, course: Course, *, heartbeat_s: float, now_s: float = 0.0) -> None:
         super().__init__(now_s)
         self._plan, self._course, self._heartbeat_s = plan, course, heartbeat_s
-        #: When each VM was asked for; the fleet that trains, by its name; and who has gone, or will as announced.
-        self._wanted_s: dict[str, float] = {}
+        #: The fleets that train, by name; and the VMs that have gone, or will as announced.
         self._running: dict[str, _Training] = {}
         self._gone: set[str] = set()
         self._going: set[str] = set()
@@ -91,8 +91,8 @@ class VirtualFleet(ClockExecutor):
                 self._clock.now = operation.wanted_s
                 self.start(operation)
                 self._expect(operation.wanted_s, now_s)
-                while (item := self._clock.advance(now_s)) is not None:
-                    past += self._happen(item) if isinstance(item, partial) else [item]
+                while self._clock.next_at <= now_s:
+                    past += super().poll(now_s)
         self._clock.now = now_s
         self._hear(*past)
         return Observation(frozenset(self._nodes), frozenset(self._running))
@@ -101,7 +101,6 @@ class VirtualFleet(ClockExecutor):
         """Ask for VMs: ranks may be started for them, which report once they have booted."""
         for request in requests:
             if request.node not in self._nodes:
-                self._wanted_s[request.node] = request.t
                 self._nodes[request.node] = self._hear(NodeChanged(self.now_s(), request.node, Phase.READY))
 
     def start(self, operation: Operation) -> None:
@@ -110,19 +109,22 @@ class VirtualFleet(ClockExecutor):
             return
         course, index, plan = self._course, operation.attempt - 1, self._plan
         iteration_s = course.iterations_s[index] if index < len(course.iterations_s) else plan.iteration_s
-        self._running[operation.id] = _Training(operation, iteration_s, self._heartbeat_s)
         planned_s = plan.launch_s if course.launch_s is None else course.launch_s
         boot_s = course.boots_s[index] if index < len(course.boots_s) else planned_s
+        boots_s = operation.wanted_s + (boot_s if operation.started else 0.0)
+        training = self._running[operation.id] = _Training(operation, iteration_s, boots_s)
         for vm in operation.place:
-            after_s = boot_s if self._wanted_s.get(vm, operation.wanted_s) == operation.wanted_s else 0.0
-            self._clock.schedule(operation.wanted_s + after_s, partial(self._join, operation.id, vm))
+            self._plan_for(boots_s if vm in operation.started else operation.wanted_s, self._beat, operation.id, vm)
+        self._train(training)
 
     def ask(self, operation: str, order: int, rank: int) -> None:
         """Let a rank store what is done, which takes no time."""
         training = self._running.get(operation)
-        if training is not None and training.vm_of[rank] not in self._gone:
+        if training is not None and any(
+            rank in ranks for vm, ranks in training.operation.ranks.items() if vm not in self._gone
+        ):
             done = training.done_at(self.now_s())
-            self._hear(self._say(training, rank, done, stored=f"iteration-{done}", order=order))
+            self._hear(Reported(self.now_s(), operation, rank, done, stored=f"iteration-{done}", order=order))
 
     def stop(self, operation: str, grace_s: float) -> None:
         """Let the ranks end at once; those of VMs that are gone are not waited for beyond the grace."""
@@ -134,7 +136,7 @@ class VirtualFleet(ClockExecutor):
             if grace_s <= 0:
                 self._end(operation)
             else:
-                self._clock.schedule(self.now_s() + grace_s, partial(self._end, operation))
+                self._plan_for(self.now_s() + grace_s, self._end, operation)
 
     def poll(self, until_s: float) -> list[Event]:
         """Return what is heard next; raise UsageError when nothing will ever happen again."""
@@ -148,52 +150,50 @@ class VirtualFleet(ClockExecutor):
         what()
         return []
 
+    def _plan_for(self, at_s: float, what: Callable[..., None], *of: object) -> None:
+        """Let something happen at a time."""
+        self._clock.schedule(at_s, partial(what, *of))
+
     def _hear(self, *events: Event) -> list[int]:
         return [self._clock.schedule(self.now_s(), event) for event in events]
+
+    def _say(self, training: _Training, vm: str, **said: Any) -> None:  # noqa: ANN401 - its fields
+        """Let the ranks of a VM report how far the training is, and what else they say."""
+        now_s, done, name = self.now_s(), training.done_at(self.now_s()), training.operation.id
+        self._hear(*(Reported(now_s, name, rank, done, **said) for rank in training.operation.ranks[vm]))
 
     def _expect(self, from_s: float, until_s: float) -> None:
         """Let VMs go that are taken back, as is said between two times."""
         for loss in sorted(self._course.losses, key=lambda loss: loss.at_s):
             told_s = max(0.0, loss.at_s - loss.notice_s)
             if from_s <= told_s < until_s:
-                self._clock.schedule(told_s, partial(self._announce, loss))
-
-    def _say(self, training: _Training, rank: int, done: int, **said: Any) -> Reported:  # noqa: ANN401 - its fields
-        return Reported(self.now_s(), training.operation.id, rank, done, **said)
-
-    def _join(self, name: str, vm: str) -> None:
-        training = self._running.get(name)
-        if training is None or vm in self._gone:
-            return
-        training.joined.add(vm)
-        if training.joined == set(training.operation.place):
-            training.ready_s = self.now_s()
-            left = (training.operation.to_iterations or 0) - training.operation.from_iterations
-            self._clock.schedule(self.now_s() + left * training.iteration_s, partial(self._finish, name))
-        self._beat(name, vm)
+                self._plan_for(told_s, self._announce, loss)
 
     def _beat(self, name: str, vm: str) -> None:
         training = self._running.get(name)
-        if training is None or training.is_told or vm in self._gone:
-            return
-        done = training.done_at(self.now_s())
-        self._hear(*(self._say(training, rank, done) for rank, at in training.vm_of.items() if at == vm))
-        self._clock.schedule(self.now_s() + training.heartbeat_s, partial(self._beat, name, vm))
+        if training is not None and not training.is_told and vm not in self._gone:
+            self._say(training, vm)
+            self._plan_for(self.now_s() + self._heartbeat_s, self._beat, name, vm)
 
-    def _finish(self, name: str) -> None:
-        training = self._running.get(name)
-        if training is not None and not training.is_told and math.isinf(training.broken_s):
-            done = training.operation.to_iterations or 0
-            self._hear(*(self._say(training, rank, done, ended=True, left=True) for rank in training.vm_of))
-            self._end(name)
+    def _train(self, training: _Training) -> None:
+        """Let a fleet train from now on, or from when its VMs have booted, unless one of them is gone."""
+        if self._gone.isdisjoint(training.operation.place):
+            training.since_s = max(self.now_s(), training.boots_s)
+            self._plan_for(training.since_s + training.takes_s - training.trained_s, self._finish, training)
+
+    def _finish(self, training: _Training) -> None:
+        is_done = training.done_at(self.now_s()) == training.operation.to_iterations
+        if is_done and not training.is_told and training.operation.id in self._running:
+            for vm in training.operation.place:
+                self._say(training, vm, ended=True, left=True)
+            self._end(training.operation.id)
 
     def _leave(self, training: _Training, vm: str) -> None:
         """Let the ranks of a VM end, where it is there; with the last ones the fleet has ended."""
-        if vm not in self._gone:
-            ranks = [rank for rank, at in training.vm_of.items() if at == vm and rank not in training.left]
-            self._hear(*(self._say(training, rank, training.done_at(self.now_s()), left=True) for rank in ranks))
-            training.left.update(ranks)
-            if len(training.left) == len(training.vm_of):
+        if vm not in self._gone | training.left:
+            self._say(training, vm, left=True)
+            training.left.add(vm)
+            if len(training.left) == len(training.operation.place):
                 self._end(training.operation.id)
 
     def _end(self, name: str) -> None:
@@ -208,29 +208,27 @@ class VirtualFleet(ClockExecutor):
     def _announce(self, loss: Loss) -> None:
         places = [vm for training in self._running.values() for vm in training.operation.place]
         vms = [vm for vm in places if vm.startswith(f"{loss.type}.vm-") and vm not in self._going]
-        if not vms:
-            return
-        self._going.add(vms[-1])
-        if loss.notice_s:
-            self._hear(NodeNoticed(self.now_s(), vms[-1], loss.at_s))
-        self._clock.schedule(loss.at_s, partial(self._lose, vms[-1], loss.back_s))
+        if vms:
+            self._going.add(vms[-1])
+            if loss.notice_s:
+                self._hear(NodeNoticed(self.now_s(), vms[-1], loss.at_s))
+            self._plan_for(loss.at_s, self._lose, vms[-1], loss.back_s)
+
+    def _lose(self, vm: str, back_s: float) -> None:
+        self._gone.add(vm)
+        if math.isfinite(back_s):
+            self._plan_for(self.now_s() + back_s, self._return, vm)
+        for training in self._running.values():
+            if vm in training.operation.place:
+                training.trained_s, training.since_s = training.trained_by(self.now_s()), math.inf
 
     def _return(self, vm: str) -> None:
         """Let a VM that has stalled go on: its ranks report, and end where they were told to."""
         self._gone.discard(vm)
         self._going.discard(vm)
-        for training in list(self._running.values()):
-            if vm not in training.operation.place:
-                continue
+        for training in [each for each in self._running.values() if vm in each.operation.place]:
             if training.is_told:
                 self._leave(training, vm)
             else:
+                self._train(training)
                 self._beat(training.operation.id, vm)
-
-    def _lose(self, vm: str, back_s: float) -> None:
-        self._gone.add(vm)
-        if math.isfinite(back_s):
-            self._clock.schedule(self.now_s() + back_s, partial(self._return, vm))
-        for training in self._running.values():
-            if vm in training.operation.place:
-                training.broken_s = min(training.broken_s, self.now_s())

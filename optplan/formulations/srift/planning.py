@@ -71,6 +71,11 @@ class SriftPlan(Plan):
         return self.units
 
     @property
+    def groups(self) -> tuple[VmGroup, ...]:
+        """The fleet as a solution has it."""
+        return tuple(VmGroup(type=vms.type, count=vms.count, batch=vms.batch_per_vm) for vms in self.units)
+
+    @property
     def price_usd_per_hour(self) -> float:
         """Of the whole fleet."""
         return sum(vms.count * vms.price_usd_per_hour for vms in self.units)

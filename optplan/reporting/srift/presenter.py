@@ -13,28 +13,22 @@ from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
-from optplan.reporting.phrases import format_cost, format_objective, frontier_limit
+from optplan.reporting.phrases import ROUNDING, format_cost, format_objective, frontier_limit
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import (
-    relaxations_of,
-    tell_relaxations,
-)
+from optplan.reporting.sections import relaxations_of, tell_relaxations
 from optplan.reporting.srift import tables, words
-from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
-from optplan.reporting.srift.tables import draw_iteration
+from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from optplan.reporting.srift.gathering import Background, Loss
+    from optplan.reporting.srift.gathering import Background
 
 _CHECK = (
     "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
     "fleet is better it finds by dividing all fleets as the certificate says, and bounding each part itself."
 )
-#: Savings below this, relatively, are rounding.
-_ROUNDING = 1e-9
 #: What the frontier's limit is measured by.
 _MEASURES = {"deadline": "time_s", "budget": "cost_usd"}
 
@@ -55,18 +49,14 @@ _ASSUMPTIONS = (
 )
 
 
-def _tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
-    """Tell a run that loses VMs: its picture, and what happens when."""
-    reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
-    chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
-    return Section(place, heading, [*said, Charts([chart], reading), list_segments(timeline)])
-
-
 def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
     """Put the report of the rest of a run together, the whole run's timeline first."""
     page = PRESENTER.build_page(continuation.remainder.instance, continuation.result, beside)
-    first = _tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
-    return page._replace(sections=[first, *page.sections])
+    reading = "Numbers count VMs; hatched bars are predictions; dotted lines are the loss and any deadline."
+    chart = Charts([("The run over time, as the table below lists it.", draw_timeline(timeline))], reading)
+    said = say_continuation(continuation, timeline)
+    told = Section("run", "The whole run", [said, chart, list_segments(timeline)])
+    return page._replace(sections=[told, *page.sections])
 
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
@@ -80,7 +70,7 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
     bill = [(f"{vms.count} {vms.type}", format_cost(vms.cost_usd)) for vms in plan.fleet]
     bill.append(("in all", f"{format_cost(plan.total_usd)}, {format_cost(plan.price_usd_per_hour)} an hour"))
     return [
-        Section("iteration", "One iteration", [Charts([(label, draw_iteration(instance, fleet))], reading)]),
+        Section("iteration", "One iteration", [Charts([(label, tables.draw_iteration(instance, fleet))], reading)]),
         Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
         Section("bill", "What is paid for", [Definitions(bill)], place="half"),
     ]
@@ -118,35 +108,9 @@ def _say_worth(instance: SriftInstance, one: OneMoreVm) -> tuple[str, str]:
     fleet = write_fleet(one.groups)
     if one.saving is None:
         return f"{at_least}makes one possible, {format_objective(instance, one.objective)}", fleet
-    if one.saving <= _ROUNDING * one.objective:
+    if one.saving <= ROUNDING * one.objective:
         return ("nothing" if one.proven else "not known"), ""
     return f"{at_least}{format_objective(instance, one.saving)}", fleet
-
-
-def _tell_loss(loss: Loss) -> Section:
-    """Tell what would be done if a spot VM were lost in the middle of the run."""
-    if loss.continuation is None or loss.timeline is None:
-        said = f"There is no plan for the rest of the run: {loss.failure}."
-        return Section("loss", "If a VM is lost", [said])
-    return _tell_timeline(loss.timeline, "loss", "If a VM is lost", *_say_loss(loss.lost, loss.continuation))
-
-
-def _say_loss(lost: str, continuation: FleetContinuation) -> list[str]:
-    """Say what is supposed, and how the run goes on or why it cannot."""
-    supposed = (
-        f"Suppose that one {lost} is taken back when half of the iterations are done, and that no other can be had. "
-        "The VMs that are left stay."
-    )
-    infeasibility, new = continuation.infeasibility, continuation.result.solution
-    if infeasibility is None:
-        kept = " and keep all limits" if continuation.remainder.instance.limits else ""
-        return [
-            supposed,
-            f"Then {write_fleet(words.require_fleet(new).groups)} go on{kept}." if new else "No fleet was found.",
-        ]
-    help_words = [f"a {one.limit} of {words.format_relaxation(one)}" for one in infeasibility.relaxations]
-    helps = f" What would help: {', or '.join(help_words)}." if help_words else ""
-    return [supposed, f"Then no fleet can do it: {infeasibility.reason}.{helps}"]
 
 
 def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]:
@@ -168,8 +132,7 @@ def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Bloc
 
 
 def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:
-    loss = [] if found.loss is None else [_tell_loss(found.loss)]
-    return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more), *loss]
+    return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more)]
 
 
 def _tell_relaxations(_: SriftInstance, result: Result[Solution]) -> Section:
@@ -197,5 +160,5 @@ PRESENTER = Presenter(
     check=lambda _: _CHECK,
     granted=lambda _: _ASSUMPTIONS,
     run="optplan run plan.json",
-    picture=lambda job, result: draw_iteration(job, words.require_fleet(result.solution)),
+    picture=lambda job, result: tables.draw_iteration(job, words.require_fleet(result.solution)),
 )

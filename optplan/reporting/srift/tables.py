@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
 from optplan.formulations.srift.planning import PlannedVms, SriftPlan, build_plan
 from optplan.reporting import style
@@ -77,10 +77,10 @@ def list_parts(measures: dict[str, float]) -> list[Card]:
     forward, backward, exchange = (measures[f"{part}_s"] for part in ("forward", "backward", "exchange"))
     longer = "backward" if backward >= exchange else "exchange"
     parts = (
-        f"forward {words.format_short(forward)}, then backward {words.format_short(backward)} and exchange "
-        f"{words.format_short(exchange)} together; the {longer} ends last"
+        f"forward {format_short(forward)}, then backward {format_short(backward)} and exchange "
+        f"{format_short(exchange)} together; the {longer} ends last"
     )
-    cards = [Card("an iteration", words.format_short(measures["iteration_s"]), parts)]
+    cards = [Card("an iteration", format_short(measures["iteration_s"]), parts)]
     if measures["launch_s"]:
         cards.append(Card("launch", format_duration(measures["launch_s"])))
     lost = measures["training_s"] - measures["work_s"]
@@ -104,8 +104,8 @@ def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
         Column("ranks"): lambda vms: " to ".join(dict.fromkeys((str(vms.first_rank), str(vms.last_rank)))),
         numeric("samples on a VM"): lambda vms: f"{vms.batch_per_vm:,}",
         numeric("on a GPU"): lambda vms: f"{vms.batch_per_rank:,}",
-        numeric("forward"): lambda vms: words.format_short(passes_s(vms)[0]),
-        numeric("backward"): lambda vms: words.format_short(passes_s(vms)[1]),
+        numeric("forward"): lambda vms: format_short(passes_s(vms)[0]),
+        numeric("backward"): lambda vms: format_short(passes_s(vms)[1]),
         numeric("waits"): lambda vms: format_share(max(0.0, 1.0 - sum(passes_s(vms)) / computed)),
         numeric("cost"): lambda vms: format_cost(vms.cost_usd),
     }
@@ -148,7 +148,7 @@ def _list_batches(batches: Sequence[int]) -> str:
 def _describe_bandwidth(instance: SriftInstance) -> str:
     bandwidth = instance.bandwidth
     if isinstance(bandwidth, LatencyBandwidth):
-        said = f"the VMs' networks, {words.format_short(bandwidth.step_latency_s)} for a step of an all-reduce"
+        said = f"the VMs' networks, {format_short(bandwidth.step_latency_s)} for a step of an all-reduce"
     else:
         said = f"tables for {', '.join(bandwidth.tables)}"
     return f"{said} ({bandwidth.source})" if bandwidth.source else said
@@ -166,22 +166,32 @@ _FILLED = 0.7
 _LANE_FILLED = 0.85
 #: Rows below all bars, for what the iteration takes.
 _FOOT = 1.0
+#: By what bars show, their colour and that of their border; without a border they have none.
+_LOOKS = {
+    "forward": (style.SKY, ""),
+    "backward": (style.BLUE, ""),
+    "waits for the slowest": (style.SHADE, style.GREY),
+    "exchanged meanwhile": (style.GREEN, ""),
+    "exchanged after the backward pass": (style.VERMILLION, style.VERMILLION),
+}
 
 
 def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> style.Figure:
     """Draw an iteration of a fleet over time since it began: passes of each group's VMs, each gradient's way."""
     # What is exchanged after the backward pass of the slowest VM of all, as is expected of so many, is what the
     # exchange adds.
-    model = IterationModel(instance)
-    found, transfers = model.trace(solution.groups)
+    model, groups = IterationModel(instance), solution.groups
+    found, transfers = model.trace(groups)
     scale = style.TimeScale("milliseconds", 1e-3) if found.total_s < _SHORT_S else style.time_scale(found.total_s)
     lanes = min(max(_ROWS_EACH * len(transfers), _LEAST_ROWS), _MOST_ROWS) if transfers else 0.0
-    figure = style.new_figure(
-        height=round(_REST_PIXELS + _ROW_PIXELS * (len(solution.groups) + 1 + _FOOT + lanes)), top=36
-    )
-    names = _draw_compute(figure, model, solution, found, scale)
+    figure = style.new_figure(height=round(_REST_PIXELS + _ROW_PIXELS * (len(groups) + 1 + _FOOT + lanes)), top=36)
+    bars = [*_list_passes(model, groups, found), *_list_transfers(found, transfers, lanes)]
+    for what, (color, border) in _LOOKS.items():
+        marker = {"color": color, "line": {"color": border or color, "width": 1 if border else 0}}
+        style.add_blocks(figure, what, [bar for shown, bar in bars if shown == what], marker, scale.seconds)
+    names = {len(groups) - row + 0.5: style.shorten_name(write_fleet([group])) for row, group in enumerate(groups)}
+    names[0.5] = "slowest VM, expected"
     if transfers:
-        _draw_transfers(figure, found, transfers, lanes, scale)
         what = "gradient" if instance.bucket_bytes is None else "bucket"
         names[-lanes / 2.0] = f"{len(transfers):,} {what}{'s' if len(transfers) > 1 else ''}"
     end = found.total_s / scale.seconds
@@ -189,73 +199,41 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> style.Fi
     label = {"x": end, "y": -lanes - _FOOT / 2.0, "xanchor": "right", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(**label, text=f"an iteration: {format_short(found.total_s)}", font={"color": style.GREY})
     across = {"title_text": f"time since its start ({scale.unit})", "range": [0.0, 1.03 * end]}
-    rows = style.place_names(names, -lanes - _FOOT, len(solution.groups) + 1.1)
+    rows = style.place_names(names, -lanes - _FOOT, len(groups) + 1.1)
     return style.finish(figure, across, rows, barmode="overlay")
 
 
-def _draw_compute(
-    figure: style.Figure, model: IterationModel, solution: SriftSolution, found: Iteration, scale: style.TimeScale
-) -> dict[float, str]:
-    """Draw the passes of each group and of the slowest VM; return the rows' names by their places."""
-    forward, backward, waiting = [], [], []
-    names = {}
-    computed_s = found.forward_s + found.backward_s
-    for number, group in enumerate(solution.groups):
-        row = len(solution.groups) - number + 0.5
-        forward_s, backward_s = model.passes_s(group.type, group.batch)
-        name = style.escape_text(write_fleet([group]))
-        names[row] = style.shorten_name(write_fleet([group]))
-        said = f"{name}, each VM as profiled<br>forward {format_short(forward_s)}, backward {format_short(backward_s)}"
-        forward.append(style.Block(0.0, forward_s, row, _FILLED, said))
-        backward.append(style.Block(forward_s, forward_s + backward_s, row, _FILLED, said))
-        idle_s = max(0.0, computed_s - forward_s - backward_s)
-        said = f"{name} waits for the slowest VM: {format_short(idle_s)} of {format_short(computed_s)}"
-        waiting.append(style.Block(forward_s + backward_s, computed_s, row, _FILLED, said))
-    count = sum(group.count for group in solution.groups)
-    said = (
-        f"slowest of {count:,} VMs, on average<br>forward {format_short(found.forward_s)}, "
-        f"backward {format_short(found.backward_s)}"
-    )
-    names[0.5] = "slowest VM, expected"
-    forward.append(style.Block(0.0, found.forward_s, 0.5, _FILLED, said))
-    backward.append(style.Block(found.forward_s, computed_s, 0.5, _FILLED, said))
-    _add_bars(figure, "forward", style.SKY, forward, scale)
-    _add_bars(figure, "backward", style.BLUE, backward, scale)
-    _add_bars(figure, "waits for the slowest", style.SHADE, waiting, scale, border=style.GREY)
-    return names
+def _list_passes(
+    model: IterationModel, groups: Sequence[VmGroup], found: Iteration
+) -> Iterator[tuple[str, style.Block]]:
+    """Yield what bars of passes show, and the bars: of each group, and in the last row of the slowest VM."""
+    rows = [(write_fleet([group]), "each VM as profiled", *model.passes_s(group.type, group.batch)) for group in groups]
+    count, computed_s = sum(group.count for group in groups), found.forward_s + found.backward_s
+    rows.append((f"slowest of {count:,} VMs", "on average", found.forward_s, found.backward_s))
+    for number, (name, how, forward_s, backward_s) in enumerate(rows):
+        row, end_s, shown = len(rows) - number - 0.5, forward_s + backward_s, style.escape_text(name)
+        said = f"{shown}, {how}<br>forward {format_short(forward_s)}, backward {format_short(backward_s)}"
+        yield "forward", style.Block(0.0, forward_s, row, _FILLED, said)
+        yield "backward", style.Block(forward_s, end_s, row, _FILLED, said)
+        if number < len(groups):
+            idle_s = max(0.0, computed_s - end_s)
+            said = f"{shown} waits for the slowest VM: {format_short(idle_s)} of {format_short(computed_s)}"
+            yield "waits for the slowest", style.Block(end_s, computed_s, row, _FILLED, said)
 
 
-def _draw_transfers(
-    figure: style.Figure, found: Iteration, transfers: Sequence[Transfer], lanes: float, scale: style.TimeScale
-) -> None:
-    """Draw each gradient's way in a lane of its own, split where the backward pass ends."""
+def _list_transfers(found: Iteration, transfers: Sequence[Transfer], lanes: float) -> Iterator[tuple[str, style.Block]]:
+    """Yield what bars of transfers show, and the bars: in a lane for each, split where the backward pass ends."""
     computed_s = found.forward_s + found.backward_s
-    each = lanes / len(transfers)
-    during, after = [], []
     for number, transfer in enumerate(transfers):
-        row = -(number + 0.5) * each
+        each = lanes / len(transfers)
         said = (
             f"{style.escape_text(transfer.label)}, {transfer.gradient_bytes / 1e6:.3g} MB<br>ready after "
             f"{format_short(transfer.start_s)}, exchanged after {format_short(transfer.end_s)}"
         )
-        if transfer.start_s < computed_s:
-            end_s = min(transfer.end_s, computed_s)
-            during.append(style.Block(transfer.start_s, end_s, row, _LANE_FILLED * each, said))
-        if transfer.end_s > computed_s:
-            start_s = max(transfer.start_s, computed_s)
-            after.append(style.Block(start_s, transfer.end_s, row, _LANE_FILLED * each, said))
-    _add_bars(figure, "exchanged meanwhile", style.GREEN, during, scale)
-    _add_bars(figure, "exchanged after the backward pass", style.VERMILLION, after, scale, border=style.VERMILLION)
-
-
-def _add_bars(
-    figure: style.Figure,
-    name: str,
-    color: str,
-    bars: Sequence[style.Block],
-    scale: style.TimeScale,
-    *,
-    border: str | None = None,
-) -> None:
-    marker = {"color": color, "line": {"color": border or color, "width": 1 if border else 0}}
-    style.add_blocks(figure, name, bars, marker, scale.seconds)
+        parts = (
+            ("exchanged meanwhile", transfer.start_s, min(transfer.end_s, computed_s)),
+            ("exchanged after the backward pass", max(transfer.start_s, computed_s), transfer.end_s),
+        )
+        for what, start_s, end_s in parts:
+            if start_s < end_s:
+                yield what, style.Block(start_s, end_s, -(number + 0.5) * each, _LANE_FILLED * each, said)

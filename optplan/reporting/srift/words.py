@@ -122,14 +122,9 @@ def say_how_good(instance: SriftInstance, result: Result[Solution]) -> str:
 
 def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
     """State what an answer says, VMs of each type last."""
-    return [*state_figures(answer, _FIGURES), *_state_fleet(answer)]
-
-
-def _state_fleet(answer: Result[Solution] | Plan) -> list[Fact]:
-    if isinstance(answer, SriftPlan):
-        listed = [(vms.type, vms.batch_per_vm, vms.count) for vms in answer.fleet]
-    elif isinstance(answer, Result) and isinstance(answer.solution, SriftSolution):
-        listed = [(group.type, group.batch, group.count) for group in answer.solution.groups]
-    else:
-        return []
-    return [Fact(name, f"VMs with {batch:,} samples", f"{name}@{batch}", count, COUNT) for name, batch, count in listed]
+    fleet = answer.solution if isinstance(answer, Result) else answer
+    groups = fleet.groups if isinstance(fleet, SriftSolution | SriftPlan) else ()
+    vms = [
+        Fact(one.type, f"VMs with {one.batch:,} samples", f"{one.type}@{one.batch}", one.count, COUNT) for one in groups
+    ]
+    return [*state_figures(answer, _FIGURES), *vms]

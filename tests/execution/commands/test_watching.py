@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def test_only_what_there_is_can_be_lost(run: Runner, plan: Path) -> None:
 
 
 def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path, tmp_path: Path) -> None:
-    """Exit code 3, and JSON says which limit by how much; a virtual run goes on, or is given up."""
+    """Exit code 3, and JSON says which limit by how much; a virtual run goes on with what is said, or is given up."""
     late = ("run", plan, "--lose", "p3.8xlarge@400s", "--iteration-takes", "900ms", *PAPER)
     told = run(*late, "--json")
     assert (told.code, told.data["status"], told.data["code"]) == (3, "paused", 3)
@@ -59,7 +60,8 @@ def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path, tmp_path:
     assert (stopped.code, f"{out}: nobody follows it; it is paused" in stopped.err) == (0, True)
     copied = tmp_path / "copied"
     shutil.copytree(out, copied)
-    again = run("run", "--resume", copied, "--deadline", "12min", "--json")
+    minutes, seconds = re.findall(r"a deadline of (\d+) min (\d+) s or more", " ".join(shown.out.split()))[0]
+    again = run("run", "--resume", copied, "--deadline", f"{60 * int(minutes) + int(seconds)}s", "--json")
     assert (again.code, again.data["status"], again.data["iterations"]) == (0, "ended", 400)
     ended = run("run", "--resume", out, "--abort", "--json").data
     assert (ended["code"], ended["status"], ended["why"]) == (1, "ended", "given up by the user")

@@ -23,7 +23,7 @@ from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import GIVEN_UP
 from optplan.execution.options import FleetOptions
-from optplan.execution.protocol import Event, Operation
+from optplan.execution.protocol import Event, Operation, Reported
 from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
@@ -200,6 +200,18 @@ def test_lines_that_are_none_are_heartbeats(tmp_path: Path) -> None:
     assert getattr(report, "iterations", 0) == 7
     assert read_iterations(tmp_path, "fleet-002") == 60  # what the other rank says
     assert read_iterations(tmp_path, "fleet-003") == 0
+
+
+def test_what_makes_no_sense_is_left_out(tmp_path: Path) -> None:
+    """Each part of a line that is of another kind than it should be says nothing; the rest of the line counts."""
+    fleet = WrittenFleet(tmp_path)
+    fleet.start(operation_of(2))
+    fleet.poll(0.0)
+    path = tmp_path / "operations" / "fleet-002" / "ranks" / "00001.jsonl"
+    said = {"iterations": "8", "order": [1], "metrics": 3, "trouble": None, "at": "now", "news": 1, "stored": "eight"}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(said) + "\n")
+    assert fleet.poll(0.0) == [Reported(0.0, "fleet-002", 1, stored="eight")]
 
 
 def test_reports_are_of_when_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

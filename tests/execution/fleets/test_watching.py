@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.fleets.running import FleetOutcome, watch
-from optplan.execution.fleets.virtual import Course, Loss
+from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Journal
 from optplan.execution.records import (
     CheckpointStored,
@@ -188,6 +189,37 @@ def test_a_vm_that_stalls_costs_a_restart(small_plan: SriftPlan, return_s: float
     # 21 iterations were stored, and from 4.3 s on the other 39 take 0.06 s each.
     assert second.t == pytest.approx(4.3)
     assert outcome.time_s == pytest.approx(4.3 + 39 * 0.06)
+
+
+def test_a_stall_between_two_heartbeats_costs_its_time(small_plan: SriftPlan) -> None:
+    """Nobody misses a VM that stands still from 1.3 s to 1.5 s; all others wait: 60 times 0.06 s, and 0.2 s."""
+    outcome, records = follow(small_plan, Course(losses=(Loss("spot", 1.3, back_s=0.2),)), heartbeat_s=0.5)
+    assert list_changes(records) == []
+    assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
+    assert outcome.time_s == pytest.approx(60 * 0.06 + 0.2)
+
+
+def test_a_vm_that_is_back_while_another_one_stores(small_plan: SriftPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missed at 2 s, it is heard of at 3.3 s, and trains; rank 0 has stored at 5 s, and all start again at once.
+
+    Until then it is 1.3 s and 1.7 s of training, 50 iterations of 0.06 s.
+    """
+    ask = VirtualFleet.ask
+
+    def ask_slowly(fleet: VirtualFleet, *order: Any) -> None:  # noqa: ANN401 - as asked
+        fleet._clock.schedule(fleet.now_s() + 3.0, partial(ask, fleet, *order))
+
+    monkeypatch.setattr(VirtualFleet, "ask", ask_slowly)
+    outcome, records = follow(
+        small_plan, Course(losses=(Loss("spot", 1.3, back_s=2.0),)), heartbeat_s=0.5, return_s=3.0
+    )
+    assert [(record.t, record.phase) for record in of(records, NodeChanged) if record.why] == [
+        (pytest.approx(2.0), "lost"),
+        (pytest.approx(3.3), "ready"),
+    ]
+    assert [record.t for record in of(records, CheckpointWanted, CheckpointStored)] == pytest.approx([2.0, 5.0])
+    assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
+    assert outcome.time_s == pytest.approx(5.0 + 10 * 0.06)
 
 
 def test_a_vm_that_comes_back_too_late_is_lost(small_plan: SriftPlan) -> None:

@@ -5,13 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from optplan.execution.fleets.ranks import count_ranks
 from optplan.execution.supervision import end, is_running, list_homes
 from optplan.execution.trial_files import read
 
 folder = Path(os.environ["OPTPLAN_FLEET"])
 if os.environ["OPTPLAN_ACTION"] == "start":
-    for vm in count_ranks(read(folder / "operation.json") or {"ranks": ()}):
+    for vm in dict.fromkeys(role["vm"] for role in (read(folder / "operation.json") or {})["ranks"]):
         log = str(folder / "output.log")
         words = [sys.executable, "-m", "optplan.execution.fleets.ranks", str(folder), vm, log]
         subprocess.Popen([*words, *sys.argv[1:]], stdin=subprocess.DEVNULL, start_new_session=True)

@@ -72,7 +72,7 @@ def test_a_plan_is_drawn_as_its_iteration(job: SriftInstance, mixed: SriftSoluti
 
 
 @pytest.fixture(scope="module")
-def timeline(job: SriftInstance, mixed: SriftSolution) -> Timeline:
+def timeline(job: SriftInstance) -> Timeline:
     """Return a run that loses a small VM after 2 s of launching and 50 iterations, and goes on with the large one."""
     launching = job.replace(launch_s=2.0, deadline_s=8.0)
     state = FleetStanding(
@@ -82,7 +82,7 @@ def timeline(job: SriftInstance, mixed: SriftSolution) -> Timeline:
     launching = launching.replace(types=types, global_batch=60)
     remainder = replan(launching, state)
     new = SriftSolution(groups=(VmGroup(type="big", count=1, batch=32), VmGroup(type="small", count=7, batch=4)))
-    return build_timeline(launching, state, remainder, new=new, old=mixed)
+    return build_timeline(launching, state, remainder, new=new)
 
 
 def test_a_run_that_loses_a_vm(timeline: Timeline) -> None:

@@ -10,6 +10,8 @@ import pytest
 from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.study.replanning import FleetStanding, continue_run
+from optplan.formulations.srift.study.timelines import build_timeline
 from optplan.instances.files import write_text
 from optplan.reporting.pages import Charts, Definitions, Page, Section
 from optplan.reporting.tables import Table
@@ -23,6 +25,7 @@ from optplan.reporting.pages import build_page
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report, write_report
+from optplan.reporting.srift.presenter import build_continuation_page
 
 if TYPE_CHECKING:
     from tests.plugins.pages import Visit, Visitor
@@ -57,7 +60,7 @@ def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], riv
     assert page.title == f"{answer}; the deadline is 2.5 s. {trust}"
     assert [one.id for one in page.sections] == [
         *("iteration", "fleet", "bill", "next", "solvers", "frontier", "more"),
-        *("loss", "question", "proof", "assumptions", "provenance"),
+        *("question", "proof", "assumptions", "provenance"),
     ]
     assert [text for _, text in find_block(section(page, "bill"), Definitions).pairs] == [
         "$0.00356",
@@ -85,27 +88,6 @@ def test_one_more_vm(job: SriftInstance, result: Result[Solution]) -> None:
     assert rows == [("big", "1", "1", "nothing", ""), ("small", "7", "0", "$0.0006", "8 small@8")]
     free = job.replace(types={name: vm.replace(available=None) for name, vm in job.types.items()})
     assert "more" not in [one.id for one in page_of(free, solve(free)).sections]
-
-
-def test_a_loss_is_played_through(job: SriftInstance, result: Result[Solution]) -> None:
-    """With seven small VMs left beside the large one, one batch for each type makes 60 samples or 88, and never 64.
-
-    Where VMs of a type may differ, 32 + 6 x 4 + 8 do.
-    """
-    told = section(page_of(job, result), "loss")
-    assert str(told.blocks[0]).startswith("Suppose that one small is taken back when half of the iterations are done")
-    assert str(told.blocks[1]).startswith("Then no fleet can do it: ")
-    assert len(find_block(told, Charts).figures) == 1
-    free = job.replace(one_batch_per_type=False, deadline_s=2.7)
-    goes_on = section(page_of(free, solve(free)), "loss")
-    assert goes_on.blocks[1] == "Then 1 big@32 + 1 small@8 + 6 small@4 go on and keep all limits."
-
-
-def test_a_fleet_on_demand_has_no_loss(job: SriftInstance) -> None:
-    """VMs that nobody takes back are not lost."""
-    kept = job.replace(types={name: vm.replace(spot=False) for name, vm in job.types.items()})
-    page = page_of(kept, solve(kept))
-    assert "loss" not in [one.id for one in page.sections]
 
 
 def test_the_page_of_no_answer(job: SriftInstance) -> None:
@@ -152,9 +134,29 @@ def test_the_page_in_a_browser(
     text = build_page(page_of(job, result, rival))
     opened: Visit = visit(text, tmp_path, width)
     assert opened.complaints == []
-    assert {"chart-iteration-1", "chart-frontier-1", "chart-loss-1"} <= set(opened.drawn_points())
+    assert {"chart-iteration-1", "chart-frontier-1"} <= set(opened.drawn_points())
     assert opened.read_back() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     assert opened.page.locator("h1").inner_text().startswith("1 big@32")
+    if width == DESK:
+        assert opened.list_collisions() == []
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_the_rest_of_a_run_in_a_browser(job: SriftInstance, visit: Visitor, tmp_path: Path, width: int) -> None:
+    """A small VM is lost after 50 of 100 iterations: the whole run is drawn above the answer."""
+    small = job.types["small"].replace(batches=[2, 4, 8])
+    whole = job.replace(launch_s=2.0, deadline_s=8.0, global_batch=60, types={**job.types, "small": small})
+    vms = {"big": 1, "small": 7}
+    state = FleetStanding(elapsed_s=2.89, iterations_done=50, running=vms, lost={"small": 1}, detach_s=0.5, ready_s=2.0)
+    continuation = continue_run(whole, state, solve)
+    rest, result = continuation.remainder.instance, continuation.result
+    timeline = build_timeline(whole, state, continuation.remainder, new=result.solution)
+    beside = Beside((), gather_background(rest, result), verify(rest, result), COMMAND)
+    opened: Visit = visit(build_page(build_continuation_page(continuation, timeline, beside)), tmp_path, width)
+    assert opened.complaints == []
+    assert {"chart-run-1", "chart-iteration-1"} <= set(opened.drawn_points())
+    assert opened.read_back() == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     if width == DESK:
         assert opened.list_collisions() == []

@@ -64,9 +64,9 @@ class SriftSolution(Solution):
     groups: tuple[VmGroup, ...]  #: In the order of the instance's types, the largest batch first.
 
 
-def write_fleet(groups: Iterable[VmGroup]) -> str:
+def write_fleet(groups: Iterable[VmGroup], between: str = " + ") -> str:
     """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
-    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
+    return between.join(f"{group.count} {group.type}@{group.batch}" for group in groups)
 
 
 def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:

@@ -9,15 +9,15 @@ import numpy as np
 
 from optplan.contracts.standing import Standing
 from optplan.errors import UsageError
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.units import format_duration
 
 #: Relative differences below it are none.
 _SAME = 1e-3
-#: Factors of the times of passes that are looked at, and how often the span between two is halved.
-_LEAST, _MOST, _HALVINGS = 1e-3, 1e3, 60
+#: Factors of the times of passes that are looked at.
+_LEAST, _MOST = 1e-3, 1e3
 
 
 def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> tuple[SriftInstance, tuple[str, ...]]:
@@ -48,8 +48,9 @@ def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> t
 
 def _slow_down(instance: SriftInstance, plan: SriftPlan, taken_s: float, said: list[str]) -> SriftInstance:
     """Multiply the times of passes so that an iteration of the fleet takes what it took."""
-    groups = tuple(VmGroup(type=vms.type, count=vms.count, batch=vms.batch_per_vm) for vms in plan.units)
-    solution, gpus = SriftSolution(groups=groups), {vms.gpu for vms in plan.units}
+    from scipy.optimize import brentq
+
+    solution, gpus = SriftSolution(groups=plan.groups), {vms.gpu for vms in plan.units}
 
     def scale(factor: float) -> SriftInstance:
         devices = {
@@ -66,16 +67,13 @@ def _slow_down(instance: SriftInstance, plan: SriftPlan, taken_s: float, said: l
     before_s = predict(1.0)
     if math.isclose(taken_s, before_s, rel_tol=_SAME):
         return instance
-    low, high = _LEAST, _MOST
-    if not predict(low) < taken_s < predict(high):
+    if not predict(_LEAST) < taken_s < predict(_MOST):
         said.append(
             f"an iteration took {format_duration(taken_s)}, which no time of passes explains (predicted: "
             f"{format_duration(before_s)}); the profile is as it was: measure it, and the network, anew"
         )
         return instance
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if predict(middle) < taken_s else (low, middle)
-    what = f"job.devices ({', '.join(sorted(gpus))}): passes take {high:.3g} times as long"
+    factor = brentq(lambda factor: predict(factor) - taken_s, _LEAST, _MOST)
+    what = f"job.devices ({', '.join(sorted(gpus))}): passes take {factor:.3g} times as long"
     said.append(f"{what}, so that an iteration takes {format_duration(taken_s)}, was {format_duration(before_s)}")
-    return scale(high)
+    return scale(factor)

@@ -12,8 +12,9 @@ answers what it would have to be.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -71,8 +72,7 @@ class FleetStanding(FrozenModel):
     @property
     def vms(self) -> dict[str, int]:
         """VMs by type before the loss."""
-        names = [*self.running, *(name for name in self.lost if name not in self.running)]
-        return {name: self.running.get(name, 0) + self.lost.get(name, 0) for name in names}
+        return dict(Counter(self.running) + Counter(self.lost))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class FleetContinuation:
     result: Result[SriftSolution]
     #: Why the old limits cannot be kept, in their terms, and what they would have to be; None when they can be kept, or
     #: nobody knows.
-    infeasibility: Infeasibility | None = field(default=None)
+    infeasibility: Infeasibility | None = None
 
 
 def replan(instance: SriftInstance, state: FleetStanding) -> Remainder:
@@ -173,17 +173,13 @@ def derive_spent_usd(instance: SriftInstance, state: FleetStanding) -> float:
         return state.spent_usd
     if not state.vms and state.elapsed_s:
         raise DataError("spent_usd", "is missing, and there are no VMs to derive it from", "give running, lost or both")
-    return _price_usd_per_s(instance, state.vms) * max(0.0, state.elapsed_s - unpaid_s(instance, state))
+    unpaid_s = 0.0 if instance.launch_billed else ready_after_s(instance, state)
+    return _price_usd_per_s(instance, state.vms) * max(0.0, state.elapsed_s - unpaid_s)
 
 
 def ready_after_s(instance: SriftInstance, state: FleetStanding) -> float:
     """Return when the first fleet could train, in seconds since the beginning."""
     return min(instance.launch_s, state.elapsed_s) if state.ready_s is None else state.ready_s
-
-
-def unpaid_s(instance: SriftInstance, state: FleetStanding) -> float:
-    """Return for how long at the beginning the first fleet was not paid: while it was launched, or not at all."""
-    return 0.0 if instance.launch_billed else ready_after_s(instance, state)
 
 
 def _require_known(instance: SriftInstance, state: FleetStanding) -> None:

@@ -7,14 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.study.replanning import FleetStanding, replan
 from optplan.formulations.srift.study.timelines import Happening, Timeline, build_timeline
 from optplan.instances.files import read_instance
 
-#: 2 big VMs (of 2 GPUs) with 32 samples each until 5 s, then one with 32 and 4 small ones with 8.
-OLD = SriftSolution(groups=(VmGroup(type="big", count=2, batch=32),))
+#: After 2 big VMs (of 2 GPUs) until 5 s: one with 32 samples and 4 small ones with 8.
 NEW = SriftSolution(groups=(VmGroup(type="big", count=1, batch=32), VmGroup(type="small", count=4, batch=8)))
 
 
@@ -35,8 +33,8 @@ def state() -> FleetStanding:
 
 
 def lay_out(run: SriftInstance, state: FleetStanding) -> Timeline:
-    """Lay a run out with both fleets."""
-    return build_timeline(run, state, replan(run, state), new=NEW, old=OLD)
+    """Lay a run out up to its predicted end."""
+    return build_timeline(run, state, replan(run, state), new=NEW)
 
 
 def test_the_course_of_a_run(run: SriftInstance, state: FleetStanding) -> None:
@@ -58,7 +56,7 @@ def test_the_course_of_a_run(run: SriftInstance, state: FleetStanding) -> None:
     assert spent == pytest.approx([0, 0.012, 0.012, 0.012, 0.012 + 1.28 * 0.003])
     assert [one.predicted for one in timeline.segments] == [False, False, True, True, True]
     fleets = [one.fleet for one in timeline.segments]
-    assert fleets == ["2 big@32"] * 2 + ["1 big@32"] + ["1 big@32 + 4 small@8"] * 2
+    assert fleets == ["2 big"] * 2 + ["1 big"] + ["1 big@32 + 4 small@8"] * 2
     assert (timeline.lost, timeline.interrupted_s, timeline.iterations) == ({"big": 1}, 5, 100)
     assert timeline.end_s == pytest.approx(9.28)
     assert timeline.spare == pytest.approx({"deadline": 10.72, "budget": 1 - timeline.spent_usd})
@@ -85,7 +83,7 @@ def test_iterations_that_are_lost(run: SriftInstance, state: FleetStanding) -> N
 
 
 def test_without_a_new_fleet_it_ends_with_the_loss(run: SriftInstance, state: FleetStanding) -> None:
-    """A run that has no plan ends with its pause; batches are not known without the old fleet."""
+    """A run that has no plan ends with its pause."""
     timeline = build_timeline(run, state, replan(run, state))
     assert [one.happening for one in timeline.segments] == [Happening.LAUNCH, Happening.TRAIN, Happening.PAUSE]
     assert timeline.segments[0].fleet == "2 big"
@@ -96,12 +94,6 @@ def test_a_run_that_has_not_begun(run: SriftInstance) -> None:
     state = FleetStanding(elapsed_s=0, iterations_done=0)
     timeline = build_timeline(run, state, replan(run, state))
     assert (timeline.segments, timeline.end_s, timeline.spent_usd) == ((), 0.0, 0.0)
-
-
-def test_the_old_fleet_must_be_the_states(run: SriftInstance, state: FleetStanding) -> None:
-    """Another fleet than the one that the state counts is refused."""
-    with pytest.raises(UsageError, match=r"old: the fleet has 1 big and 4 small, but the state counts 2 big, running"):
-        build_timeline(run, state, replan(run, state), old=NEW)
 
 
 def test_the_interruption_of_the_paper() -> None:
@@ -122,8 +114,7 @@ def test_the_interruption_of_the_paper() -> None:
     assert isinstance(stored, SriftInstance)
     assert stored == remainder.instance.replace(name=stored.name, description=stored.description)
     groups = (VmGroup(type="p3.8xlarge", count=1, batch=512), VmGroup(type="g3.8xlarge", count=8, batch=64))
-    old = SriftSolution(groups=(VmGroup(type="p3.8xlarge", count=2, batch=512),))
-    timeline = build_timeline(before, state, remainder, new=SriftSolution(groups=groups), old=old)
+    timeline = build_timeline(before, state, remainder, new=SriftSolution(groups=groups))
     training = timeline.segments[-1]
     assert training.end_s - training.start_s == pytest.approx(100.3, abs=0.1)
     assert timeline.end_s == pytest.approx(476.3, abs=0.1)
