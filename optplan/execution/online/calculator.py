@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import count_held, find_excess, find_needed, rows_of, solution_of, weigh
 from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.written import read_state, write_state
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
@@ -34,6 +34,20 @@ from optplan.solving import frontier, solve
 from optplan.speedup import Evidence
 from optplan.units import Amount
 
+#: What is written down besides what is known, by attribute.
+_WRITTEN = {
+    "table": WidthTable | None,
+    "ledger": Ledger,
+    "_line": PriceLine | None,
+    "_seen": dict[str, Seen],
+    "_looks": dict[str, Look],
+    "_probed": dict[str, tuple[int, ...]],
+    "_solved_s": float,
+    "_heard": dict[str, None],
+    "_prices": dict[str, float],
+}
+#: When nothing was done that was never done: long before all moments.
+_NEVER_S = -1e300
 #: What rounding may put a table above a limit that it was made for, relatively.
 _ROUNDING = 1e-6
 #: Which part of the budget a queue is to take on the narrowest widths: a little is left to choose from.
@@ -72,7 +86,7 @@ class WidthCalculator:
         self._seen: dict[str, Seen] = {}
         self._looks: dict[str, Look] = {}
         self._probed: dict[str, tuple[int, ...]] = {}
-        self._solved_s = self._looked_s = -math.inf
+        self._solved_s = self._looked_s = _NEVER_S
         # Classes that something was heard of since the last look.
         self._heard: dict[str, None] = {}
         self._near: Result[BoaSolution] | None = None
@@ -132,7 +146,7 @@ class WidthCalculator:
         """
         if self._rests(self._solved_s, now_s):
             return None
-        first = self.table is None and math.isinf(self._solved_s)
+        first = self.table is None and self._solved_s == _NEVER_S
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")
         late = self._is_late(now_s)
         if not (urgent or late or (self._heard and not self._rests(self._looked_s, now_s))):
@@ -213,7 +227,7 @@ class WidthCalculator:
         """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""
         limit, knowledge, moved = math.log1p(self.terms.move), self.knowledge, False
         stated, looks = knowledge.known.classes, self._looks
-        for name in [name for name in looks if name not in stated]:
+        for name in looks.keys() - stated.keys():
             del looks[name]
         for name in [name for name in names if name in stated]:
             estimate, look, before = knowledge.classes[name], looks.get(name), self._seen.get(name)
@@ -384,30 +398,11 @@ class WidthCalculator:
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
-        return {
-            "knowledge": self.knowledge.to_json_data(),
-            "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
-            "heard": list(self._heard),
-            "probed": {name: list(widths) for name, widths in self._probed.items()},
-            "prices": self._prices,
-            "ledger": self.ledger.to_json_data(),
-            "line": None if self._line is None else self._line.to_json_data(),
-            "seen": {name: seen._asdict() for name, seen in self._seen.items()},
-            "looks": {name: asdict(look) for name, look in self._looks.items()},
-            "table": None if self.table is None else self.table.to_json_data(),
-        }
+        return {"knowledge": self.knowledge.to_json_data(), **write_state(self, _WRITTEN)}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.knowledge.restore(state["knowledge"])
-        self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
-        self._heard = dict.fromkeys(state.get("heard", self.knowledge.classes))  # states of before say nothing of it
-        self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
-        self._prices = dict(state["prices"])
-        self.ledger = Ledger.parse(state["ledger"])
-        self.ledger.follow(self.knowledge.stated.budget_amount(), self.terms.hold_budget)
-        if state["line"] is not None and not self.knowledge.is_changed:
-            self._line = PriceLine.parse(state["line"])
-        self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
-        if not self.knowledge.is_changed:
-            self._looks = {name: Look(**look) for name, look in state["looks"].items()}
-        self.table = None if state["table"] is None else WidthTable.parse(state["table"])
+        read_state(self, _WRITTEN, state)
+        if self.knowledge.restore(state["knowledge"]):
+            self._line, self._looks = None, {}
+        # Another budget, or way to hold it, counts from now on; the amount that is owed stays.
+        self.ledger.budget, self.ledger.hold = self.knowledge.stated.budget_amount(), self.terms.hold_budget

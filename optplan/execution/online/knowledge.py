@@ -14,7 +14,6 @@ from optplan.execution.online.estimates import (
     estimate_size,
     estimate_speedups,
     find_speeds,
-    is_forgotten,
     mean_row,
     place_of,
     predict,
@@ -29,11 +28,21 @@ from optplan.execution.online.events import (
     Speed,
 )
 from optplan.execution.online.terms import Terms
+from optplan.execution.online.written import read_state, write_state
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.instances.job_logs.speedups import read_assumption
 from optplan.units import SECONDS_PER_HOUR
 
+#: What is written down, by attribute.
+_WRITTEN = {
+    "_instance_hash": str,
+    "now_s": float,
+    "_began_s": float,
+    "_watched_h": float,
+    "urgent": str,
+    "classes": dict[str, ClassEstimate],
+}
 #: Hours before which an average over time says nothing.
 _LEAST_WATCHED_H = 0.5
 #: Least rate of a class that stays known: no problem has one of zero.
@@ -51,7 +60,7 @@ class Knowledge:
         self.stated = instance
         self.terms = terms
         self.now_s = self._began_s = now_s
-        self.urgent, self.is_changed = "", False
+        self.urgent, self._instance_hash = "", instance.content_hash()
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
         # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
@@ -88,7 +97,7 @@ class Knowledge:
             kept = math.exp((self.now_s - now_s) / SECONDS_PER_HOUR / window_h)
             self._watched_h = self._watched_h * kept + window_h * (1.0 - kept)
             new = [(name, each) for name, each in self.classes.items() if each.is_new]
-            for name in [name for name, each in new if is_forgotten(each, now_s, window_h)]:
+            for name in [name for name, each in new if each.is_forgotten(now_s, window_h)]:
                 del self.classes[name]
                 self._known = None
         self.now_s = now_s
@@ -111,7 +120,7 @@ class Knowledge:
                 estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s, self.now_s) - weight)
                 estimate.since_s = at_s
             if at_s >= estimate.since_s:  # what lies before the start is in the stated rate
-                estimate.see_arrival(weight)
+                estimate.arrivals += weight
             return
         estimate = self._require_known(event.job_class)
         estimate.age(self.now_s, self.terms.window_h)
@@ -273,29 +282,22 @@ class Knowledge:
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
-        return {
-            "instance_hash": self.stated.content_hash(),
-            "now_s": self.now_s,
-            "began_s": self._began_s,
-            "watched_h": self._watched_h,
-            "urgent": self.urgent,
-            "classes": {name: estimate.to_json_data() for name, estimate in self.classes.items()},
-        }
+        return write_state(self, _WRITTEN)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`to_json_data` returned; the instance may be another since.
+    def restore(self, state: Mapping[str, Any]) -> bool:
+        """Take over what :meth:`to_json_data` returned; say whether the instance is another since.
 
         Classes that the instance has now and that were seen before go on as they were seen.
         """
-        for estimate in self.classes.values():
-            estimate.aged_s = state["now_s"]
-        for name, data in state["classes"].items():
-            self.classes[name] = ClassEstimate.parse(data)
-            self.classes[name].is_new = name not in self.stated.classes
-        self._watched_h, self.urgent = state["watched_h"], state["urgent"]
-        self.is_changed = state["instance_hash"] != self.stated.content_hash()
-        if self.is_changed:
+        now_s, stated, instance_hash = self.now_s, self.classes, self._instance_hash
+        read_state(self, _WRITTEN, state)
+        for estimate in stated.values():
+            estimate.aged_s = self.now_s
+        for name, estimate in self.classes.items():
+            estimate.is_new = name not in stated
+        self.classes = stated | self.classes
+        is_changed, self._instance_hash = self._instance_hash != instance_hash, instance_hash
+        if is_changed:
             self.urgent = "the instance was changed"
-        self._began_s = state["began_s"]
-        now_s, self.now_s = self.now_s, state["now_s"]
         self.advance(now_s)
+        return is_changed

@@ -15,7 +15,7 @@ from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
-from optplan.execution.online.looks import Graph, follow_path
+from optplan.execution.online.looks import Graph
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import rows_of
@@ -120,9 +120,8 @@ class BudgetHeld(InTurn):
         """Return what a job that follows a row will take of the budget; nothing of classes that are not known."""
         if job_class not in table.classes:
             return 0.0
-        graph = self._graphs[job_class]
-        path = graph.find_path(table.classes[job_class][row], self._only)
-        return 0.0 if path is None else float(follow_path(graph.costs, path)[1])
+        taken = self._graphs[job_class].follow(table.classes[job_class][row], self._only)
+        return 0.0 if taken is None else float(taken[1])
 
 
 class Scheduled:
