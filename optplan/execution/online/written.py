@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def write_state(owner: object, kinds: Mapping[str, object]) -> dict[str, Any]:
+def write_state(owner: object, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes, of which ``kinds`` says what they are, as plain data."""
     # Loaded on use: most who calculate never write.
     from pydantic_core import to_jsonable_python
@@ -14,7 +14,7 @@ def write_state(owner: object, kinds: Mapping[str, object]) -> dict[str, Any]:
     return {name: to_jsonable_python(getattr(owner, name)) for name in kinds}
 
 
-def read_state(owner: object, kinds: Mapping[str, object], state: Mapping[str, Any]) -> None:
+def read_state(owner: object, kinds: Mapping[str, Any], state: Mapping[str, Any]) -> None:
     """Set attributes to what :func:`write_state` returned of them."""
     from pydantic import TypeAdapter
 
