@@ -16,7 +16,7 @@ import numpy as np
 
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.calculations import Calculation, Verdict, say_kept
+from optplan.execution.online.calculations import Calculation, Verdict, find_excess, say_kept
 from optplan.execution.online.drift import TOO_SMALL
 from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run, Speed
 from optplan.execution.online.knowledge import Knowledge
@@ -24,8 +24,7 @@ from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
 from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.weighing import count_held, find_excess, find_needed, rows_of, solution_of, weigh
-from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.width_table import WidthTable, rows_of, weigh
 from optplan.execution.online.written import read_state, write_state
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
@@ -134,10 +133,10 @@ class WidthCalculator:
             committed = self.expect(event.job_class) if event.committed is None else event.committed
             ledger.admit(event.job_class, committed or 0.0)
         elif isinstance(event, Completion):
-            ledger.settle(event.job_class, count_held(self.knowledge.stated, event.held or event.ran))
+            ledger.settle(event.job_class, self.knowledge.count_held(event.held or event.ran))
         elif isinstance(event, NodeStart):
             run = Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)
-            ledger.pay(count_held(self.knowledge.stated, [run]))
+            ledger.pay(self.knowledge.count_held([run]))
 
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.
@@ -207,12 +206,6 @@ class WidthCalculator:
         self._weigh(name)
         return look
 
-    def _graph_of(self, name: str) -> Graph:
-        """Return what jobs of a class cost with the speeds looked at: where a state was read, none has moved since."""
-        if name not in self._graphs:
-            self._graphs[name] = Graph.of(self.knowledge.known, name, self.knowledge.estimate_class(name))
-        return self._graphs[name]
-
     def _weigh(self, name: str) -> None:
         """Weigh the jobs of a class, as they were looked at, under the present table and prices."""
         known = self.knowledge.known
@@ -220,8 +213,10 @@ class WidthCalculator:
         prices = [self._prices.get(limit) for limit in known.limit_names]
         look, weight = self._looks[name], known.classes[name].weight
         fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
-        graph = self._graph_of(name).resize(look.size_gpu_hours / known.classes[name].size_gpu_hours)
-        look.weigh(graph, rows, only, fair)
+        if name not in self._graphs:  # a state was read, and no speed has moved since
+            self._graphs[name] = Graph.of(known, name, self.knowledge.estimate_class(name))
+        factor = look.size_gpu_hours / known.classes[name].size_gpu_hours
+        look.weigh(self._graphs[name].resize(factor), rows, only, fair)
 
     def _find_moved(self, names: Iterable[str]) -> bool:
         """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""
@@ -305,11 +300,6 @@ class WidthCalculator:
         kept = say_kept(bound_s, seconds / total, excess, self.terms.least_gain, at_most=" at most")
         return {"verdict": Verdict.KEPT, "bound_s": bound_s, "notes": (kept,), **present} if kept else None
 
-    def _say_debt(self) -> str:
-        """Say how far the budget is from being kept."""
-        debt_h = self.ledger.debt_h
-        return f"as {abs(debt_h):.3g} hours of the budget {'are committed too much' if debt_h > 0 else 'are left'}"
-
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
 
@@ -321,9 +311,11 @@ class WidthCalculator:
         followed = given if probing.widths else self._find_followed()
         if followed != given:
             instance = instance.replace(budget=Amount(followed, unit))
-            notes.append(f"widths are made for {followed:.4g} {unit.value}, {self._say_debt()}")
+            debt_h = self.ledger.debt_h
+            owed = f"{abs(debt_h):.3g} hours of the budget {'are committed too much' if debt_h > 0 else 'are left'}"
+            notes.append(f"widths are made for {followed:.4g} {unit.value}, as {owed}")
         said: dict[str, Any] = {"followed": followed, "verdict": Verdict.FAILED}
-        present, excess = None if self.table is None else weigh(instance, solution_of(self.table)), None
+        present, excess = None if self.table is None else weigh(instance, self.table.solution), None
         if present is not None and not math.isnan(present.objective):
             said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
             excess = find_excess(instance.limits, present.consumption)
@@ -338,7 +330,10 @@ class WidthCalculator:
             notes.append(f"a table was found that takes {beyond[1]:.2%} more than the limit {beyond[0]}")
             said["verdict"] = Verdict.OVER_BUDGET
         elif result is not None and result.infeasibility is not None:
-            said |= {"verdict": Verdict.OVER_BUDGET, "needed": find_needed(instance, result, probing.part)}
+            least = [one.least_feasible for one in result.infeasibility.relaxations if one.limit == BUDGET]
+            if least:  # else the budget alone is no help
+                said["needed"] = instance.count_limit(BUDGET, least[0]) + probing.part * given
+            said["verdict"] = Verdict.OVER_BUDGET
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
         notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
@@ -378,8 +373,7 @@ class WidthCalculator:
         if not rest:
             return BoaSolution(branches=dict(probed)), None
         budget = instance.budget
-        if budget is None:  # excluded where the calculator begins
-            raise RuntimeError("the instance has no budget")
+        assert budget is not None  # excluded where the calculator begins
         asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
         if result.infeasibility is not None:

@@ -25,6 +25,7 @@ from optplan.execution.online.events import (
     Measurement,
     NodeStart,
     OnlineEvent,
+    Run,
     Speed,
 )
 from optplan.execution.online.terms import Terms
@@ -279,6 +280,15 @@ class Knowledge:
         window_h = self.terms.window_h
         held = (each.gpu_hours * each.kept(self.now_s, window_h) for each in self.classes.values())
         return math.fsum(held) / self._watched_h
+
+    def count_held(self, runs: Iterable[Run]) -> float:
+        """Return what was held in the budget's unit times hours."""
+        amounts = list[float]()
+        for run in runs:
+            gpu_type = run.gpu_type or next(iter(self.stated.gpu_types))
+            paid = float(self.stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
+            amounts.append(paid * self.stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
+        return math.fsum(amounts)
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""

@@ -13,7 +13,10 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, model_validator
 
+from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import BoaPlan, WidthRow
 from optplan.schema import ByName, FrozenModel
 
@@ -40,6 +43,17 @@ class Holding(NamedTuple):
 
     gpus: int
     gpu_type: str | None
+
+
+def rows_of(branches: tuple[Branch, ...]) -> tuple[WidthRow, ...]:
+    """Return decisions of a class on whole widths as rows of a table."""
+    return tuple(WidthRow(share=b.fraction, gpus=b.widths.astype(int), gpu_types=b.gpu_types) for b in branches)
+
+
+def weigh(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
+    """Evaluate decisions on whole widths, rows by shares; the objective is NaN where they do not fit the instance."""
+    problem = Problem.WHOLE if instance.problem is Problem.CONTINUOUS else instance.problem
+    return evaluate(instance.replace(problem=problem, policy=Policy.MIXED), solution)
 
 
 class WidthTable(FrozenModel):
@@ -77,6 +91,18 @@ class WidthTable(FrozenModel):
         if types is not None and (len(types) != row.gpus.size or not set(types) <= set(self.gpu_types)):
             problem = f"got {len(types)} types ({', '.join(sorted(set(types)))}) for {row.gpus.size} epochs"
             raise DataError(f"{path}.gpu_types", problem, f"one of {', '.join(self.gpu_types)} per epoch is needed")
+
+    @property
+    def solution(self) -> BoaSolution:
+        """The rows as decisions."""
+        return BoaSolution(
+            branches={
+                name: tuple(
+                    Branch(fraction=row.share, widths=row.gpus.astype(float), gpu_types=row.gpu_types) for row in rows
+                )
+                for name, rows in self.classes.items()
+            }
+        )
 
     @classmethod
     def from_plan(cls, plan: BoaPlan) -> WidthTable:

@@ -18,8 +18,7 @@ from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.weighing import rows_of
-from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.width_table import WidthTable, rows_of
 from optplan.execution.online.witness import Witness
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, as_run
