@@ -18,7 +18,7 @@ from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.calculations import Calculation, Verdict, find_excess, say_kept
 from optplan.execution.online.drift import TOO_SMALL
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run, Speed
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Speed
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
@@ -99,7 +99,11 @@ class WidthCalculator:
         # Whether widths that are made for another budget keep whatever else is limited, as far as any do.
         self._can_hold = not (instance.due_s or instance.floors or instance.most_gpus)
         if state is not None:
-            self._restore(state)
+            read_state(self, _WRITTEN, state)
+            if self.knowledge.restore(state["knowledge"]):
+                self._line, self._looks = None, {}
+            # Another budget, or way to hold it, counts from now on; the amount that is owed stays.
+            self.ledger.budget, self.ledger.hold = instance.budget_amount(), self.terms.hold_budget
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
         """Take what happened; return for each event why it is refused, None where it counts.
@@ -135,8 +139,7 @@ class WidthCalculator:
         elif isinstance(event, Completion):
             ledger.settle(event.job_class, self.knowledge.count_held(event.held or event.ran))
         elif isinstance(event, NodeStart):
-            run = Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)
-            ledger.pay(self.knowledge.count_held([run]))
+            ledger.pay(self.knowledge.count_held([event]))
 
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.
@@ -224,7 +227,9 @@ class WidthCalculator:
         stated, looks = knowledge.known.classes, self._looks
         for name in looks.keys() - stated.keys():
             del looks[name]
-        for name in [name for name in names if name in stated]:
+        for name in names:
+            if name not in stated:
+                continue
             estimate, look, before = knowledge.classes[name], looks.get(name), self._seen.get(name)
             if look is None or not look.follow(stated[name], estimate):
                 look = self._look(name)
@@ -393,10 +398,3 @@ class WidthCalculator:
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
         return {"knowledge": self.knowledge.to_json_data(), **write_state(self, _WRITTEN)}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        read_state(self, _WRITTEN, state)
-        if self.knowledge.restore(state["knowledge"]):
-            self._line, self._looks = None, {}
-        # Another budget, or way to hold it, counts from now on; the amount that is owed stays.
-        self.ledger.budget, self.ledger.hold = self.knowledge.stated.budget_amount(), self.terms.hold_budget

@@ -38,15 +38,6 @@ class _JobEvent(_Event):
     job_class: _Name
 
 
-class NodeStart(_Event):
-    """A node has started: how many GPUs were paid meanwhile, of a type where there are several, and for how long."""
-
-    kind: Literal["node-start"] = "node-start"
-    gpus: _Gpus
-    gpu_type: _Name | None = None
-    seconds: _Seconds
-
-
 class Arrival(_JobEvent):
     """A job was submitted.
 
@@ -64,6 +55,12 @@ class Run(FrozenModel):
     gpus: _Gpus
     gpu_type: _Name | None = None
     seconds: _Seconds
+
+
+class NodeStart(_Event, Run):
+    """A node has started: how many GPUs were paid meanwhile, of a type where there are several, and for how long."""
+
+    kind: Literal["node-start"] = "node-start"
 
 
 class Completion(_JobEvent):
@@ -118,11 +115,7 @@ OnlineEvent: TypeAlias = Arrival | Completion | Measurement | Speed | HintsRepor
 
 #: Every kind of event, by its name.
 KINDS: dict[str, type[Arrival | Completion | Measurement | HintsReported | NodeStart]] = {
-    "arrival": Arrival,
-    "completion": Completion,
-    "measurement": Measurement,
-    "hints": HintsReported,
-    "node-start": NodeStart,
+    each.model_fields["kind"].default: each for each in (Arrival, Completion, Measurement, HintsReported, NodeStart)
 }
 
 
