@@ -18,7 +18,7 @@ from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.calculations import Calculation, Verdict, find_excess, say_kept
 from optplan.execution.online.drift import TOO_SMALL
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Speed
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
@@ -117,7 +117,7 @@ class WidthCalculator:
             if why is None:
                 if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
-                if not isinstance(event, (Speed, Measurement)):
+                if not isinstance(event, Measurement):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused

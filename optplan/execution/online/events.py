@@ -5,7 +5,7 @@ Every event has an id. One that comes again, after a lost answer or from a file 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -91,18 +91,6 @@ class Measurement(_JobEvent):
     epoch: Annotated[int, Field(ge=1), NUMBER] | None = None
 
 
-class Speed(NamedTuple):
-    """A :class:`Measurement` that was made here: there are many, and nobody has to check them."""
-
-    id: str
-    at_s: float
-    job_class: str
-    gpus: int
-    gpu_type: str | None
-    speed: float
-    epoch: int | None
-
-
 class HintsReported(_JobEvent):
     """A job of AdaptDL reported its performance model; the latest of a class counts for all its jobs (5.3)."""
 
@@ -111,10 +99,10 @@ class HintsReported(_JobEvent):
     hints: Hints
 
 
-OnlineEvent: TypeAlias = Arrival | Completion | Measurement | Speed | HintsReported | NodeStart
+OnlineEvent: TypeAlias = Arrival | Completion | Measurement | HintsReported | NodeStart
 
 #: Every kind of event, by its name.
-KINDS: dict[str, type[Arrival | Completion | Measurement | HintsReported | NodeStart]] = {
+KINDS: dict[str, type[OnlineEvent]] = {
     each.model_fields["kind"].default: each for each in (Arrival, Completion, Measurement, HintsReported, NodeStart)
 }
 

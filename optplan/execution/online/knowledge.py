@@ -26,7 +26,6 @@ from optplan.execution.online.events import (
     NodeStart,
     OnlineEvent,
     Run,
-    Speed,
 )
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.written import read_state, write_state
@@ -105,7 +104,7 @@ class Knowledge:
 
     def _take(self, event: OnlineEvent) -> None:
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
-        if isinstance(event, (Speed, Measurement)):  # what comes most
+        if isinstance(event, Measurement):  # what comes most
             self._take_speed(event, at_s)
             return
         if isinstance(event, NodeStart):  # which says nothing of jobs
@@ -142,7 +141,7 @@ class Knowledge:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.see_hints(event.hints, event.gpu_type or on)
 
-    def _take_speed(self, event: Measurement | Speed, at_s: float) -> None:
+    def _take_speed(self, event: Measurement, at_s: float) -> None:
         """Take a measurement: most of what is told, so that its class is aged no more often than it has to be."""
         estimate, (place, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
         if self.now_s - estimate.aged_s > self.terms.window_h * SECONDS_PER_HOUR:
@@ -186,14 +185,14 @@ class Knowledge:
         if gpu_type is not None and gpu_type not in types:
             raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
 
-    def _require_width(self, event: Measurement | Speed) -> None:
+    def _require_width(self, event: Measurement) -> None:
         """Refuse a width so far beyond all allowed ones that it is none: estimates are kept by width."""
         widths = self.known.options(event.job_class).widths
         if event.gpus > 2 * int(widths.max()):
             fix = f"class {event.job_class} may hold up to {int(widths.max())}; allow more widths in the instance"
             raise DataError("gpus", f"got {event.gpus}", fix)
 
-    def _find_epoch_factor(self, event: Measurement | Speed) -> tuple[str, float]:
+    def _find_epoch_factor(self, event: Measurement) -> tuple[str, float]:
         """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there."""
         key = (event.job_class, event.gpu_type, event.gpus, event.epoch)
         found = self._factors.get(key)
