@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from optplan.lab.scaling import ScalingStudy
     from optplan.reporting.pages import Page
 
-#: What ``--limit`` calls the size of a fleet, by what :func:`study_scaling` calls it.
-_SIZES = {"vms": "vms", "gpus": "worlds"}
+#: What ``--limit`` calls the size of a fleet.
+_SIZES = ("vms", "gpus")
 #: What the command takes of the options that change an instance, and its own.
 _TAKEN = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report")
 
@@ -28,7 +28,7 @@ _TAKEN = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report
 def _show_scaling(
     instance_names: tuple[str, ...] = INSTANCES,
     *,
-    limit: str = option(type=click.Choice(list(_SIZES)), required=True, help="What varies: VMs, or their GPUs."),
+    limit: str = option(type=click.Choice(_SIZES), required=True, help="What varies: VMs, or their GPUs."),
     sizes: tuple[int, ...] | None = option(type=NUMBERS, help="How many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."),
     scaling: tuple[str, ...] = option(
         multiple=True,
@@ -48,7 +48,7 @@ def _show_scaling(
     Limits and availability play no part. Cost-efficiency of several jobs is averaged in the figure, as in the paper's
     section 3.
     """
-    from optplan.lab.scaling import ScalingMode, study_scaling
+    from optplan.lab.scaling import PAPER_SIZES, ScalingMode, study_scaling
     from optplan.reporting.srift.words import require_job
 
     refuse_but(*_TAKEN, why=f"has no meaning with --limit {limit}")
@@ -59,9 +59,8 @@ def _show_scaling(
     studies = []
     for job in map(require_job, jobs):
         for mode in modes:
-            batches = dict.fromkeys(job.types, batch) if batch is not None and mode is ScalingMode.WEAK else None
-            given: dict[str, Any] = {_SIZES[limit]: sizes}
-            studies.append(study_scaling(job, mode, batches=batches, **given))
+            own = batch if mode is ScalingMode.WEAK else None
+            studies.append(study_scaling(job, mode, sizes or PAPER_SIZES, in_gpus=limit == "gpus", batch=own))
     outputs.deliver(_write_data(studies), lambda: _list_parts(studies))
     _save(outputs, studies)
     return outputs.exit_code(0)
