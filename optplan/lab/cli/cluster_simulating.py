@@ -52,25 +52,30 @@ _INTERRUPTIONS, _STRAGGLERS = Kind("RATE|TRACE", _read_interruptions), Kind("[LA
 def _declare_cell(
     *,
     gpus_per_node: int | None = option(
-        type=int, metavar="N", help="GPUs of a node; what the instance says of the GPU type unless given."
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="GPUs of a node; what the instance says of the GPU type unless given.",
     ),
     target: str | None = option(
         metavar="BAND",
         help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
     ),
-    knowledge: str | None = option(
+    knowledge: str = option(
         type=click.Choice(["truth", "learned"]),
+        default="truth",
         help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
     ),
-    batch: str | None = option(
+    batch: str = option(
         "--batches",
         type=click.Choice(["adapted", "fixed", "learned"]),
+        default="adapted",
         help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what "
         "they have learned from running, as Pollux's agents do.",
     ),
-    repeat: int | None = option(
+    repeat: int = option(
         "--repeats",
-        type=int,
+        type=click.IntRange(min=1),
+        default=1,
         metavar="N",
         help="Times that the workload runs, one after another, each but the first turned within its span at random.",
     ),
@@ -86,8 +91,11 @@ def _declare_cell(
     reclaim_s: float | None = option(
         "--reclaim", type=TIME, help="Time for which a node is still paid after it was given back; none by default."
     ),
-    interference: float | None = option(
-        type=float, metavar="SHARE", help="Share of their speed that jobs on several nodes lose where they share one."
+    interference: float = option(
+        type=click.FloatRange(min=0, max=1, max_open=True),
+        default=0.0,
+        metavar="SHARE",
+        help="Share of their speed that jobs on several nodes lose where they share one.",
     ),
     interruptions: dict[str, Any] | None = option(
         type=_INTERRUPTIONS,
@@ -105,7 +113,7 @@ def _declare_cell(
         "reclaimed.",
     ),
 ) -> None:
-    """Declare the fields of a cell and its world, which check them, and know what holds unless they are given."""
+    """Declare the fields of a cell and its world."""
 
 
 _FIELDS = list_declared(_declare_cell)
@@ -125,10 +133,8 @@ _FIELDS = list_declared(_declare_cell)
     ),
     renamed=named("policy", "gpu", "nodes", "slowdown", "timing", "instance")
     | {str(field.name): flag(field) for field in _FIELDS}
-    | {"draw_jobs": "--jobs", "draw_span_s": "--span"}
-    | dict.fromkeys(("world.interruptions_per_node_hour", "world.spot_trace"), "--interruptions")
-    | dict.fromkeys(("world.straggling", "world.straggling_law"), "--stragglers")
-    | {"world.warm_start_s": "--warm-start", "world.interference": "--interference"},
+    | {"draw_jobs": "--jobs", "draw_span_s": "--span", "interruptions_per_node_hour": "--interruptions"}
+    | {"spot_trace": "--interruptions", "straggling": "--stragglers", "straggling_law": "--stragglers"},
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
 @logs_or_instances
@@ -191,7 +197,7 @@ def simulate_cluster(
 
     given = {name: value for name, value in fields.items() if value is not None}
     given |= given.pop("interruptions", {}) | given.pop("stragglers", {})
-    world = World.parse({name: given.pop(name) for name in World.model_fields if name in given}, path="world")
+    world = World.parse({name: given.pop(name) for name in World.model_fields if name in given})
     with TemporaryDirectory() as scratch:
         cells = [
             Cell(policy=policy, nodes=count, seed=seed, world=world, **given | jobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,6 @@ from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.lab.scaling import ScalingStudy
-    from optplan.reporting.pages import Page
 
 #: What ``--limit`` calls the size of a fleet.
 _SIZES = ("vms", "gpus")
@@ -49,6 +47,7 @@ def _show_scaling(
     section 3.
     """
     from optplan.lab.scaling import PAPER_SIZES, ScalingMode, study_scaling
+    from optplan.lab.scaling_page import build_scaling_page
     from optplan.reporting.srift.words import require_job
 
     refuse_but(*_TAKEN, why=f"has no meaning with --limit {limit}")
@@ -62,7 +61,8 @@ def _show_scaling(
             own = batch if mode is ScalingMode.WEAK else None
             studies.append(study_scaling(job, mode, sizes or PAPER_SIZES, in_gpus=limit == "gpus", batch=own))
     outputs.deliver(_write_data(studies), lambda: _list_parts(studies))
-    _save(outputs, studies)
+    outputs.save_text("--plot", lambda _: _write_charts(studies))
+    outputs.save_page("--report", lambda: build_scaling_page(studies))
     return outputs.exit_code(0)
 
 
@@ -104,21 +104,12 @@ def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
     }
 
 
-def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
-    def write_charts(_: Path) -> str:
-        from optplan.lab.scaling_page import list_charts
-        from optplan.reporting.reports import build_figures
+def _write_charts(studies: list[ScalingStudy]) -> str:
+    from optplan.lab.scaling_page import list_charts
+    from optplan.reporting.reports import build_figures
 
-        charts = list_charts(studies)
-        if not charts:
-            raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
-        networks = ", ".join(dict.fromkeys(study.network for study in studies))
-        return build_figures(networks, f"How {networks} scales with the number of VMs", charts)
-
-    def build_page() -> Page:
-        from optplan.lab.scaling_page import build_scaling_page
-
-        return build_scaling_page(studies)
-
-    outputs.save_text("--plot", write_charts)
-    outputs.save_page("--report", build_page)
+    charts = list_charts(studies)
+    if not charts:
+        raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
+    networks = ", ".join(dict.fromkeys(study.network for study in studies))
+    return build_figures(networks, f"How {networks} scales with the number of VMs", charts)

@@ -9,7 +9,7 @@ at batch size M, one row per epoch. See the data README, sections 1.3, 1.4 and 1
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -222,7 +222,7 @@ def read_profile_tables(profiles_dir: Path | str, application: Application, gpu:
     local_batches = in_placements.points[:, 2]
     return ProfileTables(
         gpus_per_node=GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit,
-        placements={key: in_placements.select(np.array(rows)).average_repeats() for key, rows in rows_of.items()},
+        placements={key: in_placements.select(rows).average_repeats() for key, rows in rows_of.items()},
         scalability={
             (nodes, gpus): in_scalability.select((shapes == (nodes, gpus)).all(axis=1)).average_repeats()
             for nodes, gpus in {tuple(shape) for shape in shapes.tolist()}
@@ -258,46 +258,46 @@ def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[st
     return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
 
 
-def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
-    rows_of: dict[str, list[int]] = {}
-    points, times = array("q"), array("d")
-    for line, (placement, *numbers) in read_rows(path, ("placement", "local_bsz", "step_time", "sync_time")):
+def _read_placements(path: Path) -> tuple[dict[str, IntArray], Passes]:
+    """Read passes by placement; return the rows of each, too."""
+    keys: list[str] = []
+
+    def locate(line: int, placement: str) -> tuple[int, int]:
         if not placement.isdecimal() or "0" in placement:
             problem = f"placement is {placement!r}; one digit from 1 to 9 per node is needed"
             raise DataError(f"{path}:{line}", problem, "correct the row")
-        rows_of.setdefault(smallest_rotation(placement), []).append(len(times) // 2)
-        local_batch, pair = _parse_pass(path, line, *numbers)
-        points.extend((len(placement), count_gpus(placement), local_batch))
-        times.extend(pair)
-    if not points:
+        keys.append(smallest_rotation(placement))
+        return len(placement), count_gpus(placement)
+
+    passes = _read_passes(path, ("placement",), locate)
+    if not keys:
         raise DataError(str(path), "the file names its columns and holds no measurement", "add one row per measurement")
-    return rows_of, _to_passes(points, times)
+    known = np.array(keys)
+    return {key: np.flatnonzero(known == key) for key in dict.fromkeys(keys)}, passes
 
 
 def _read_scalability(path: Path) -> Passes:
-    points, times = array("q"), array("d")
-    columns = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
-    for line, (num_nodes, num_replicas, *numbers) in read_rows(path, columns):
+    def locate(line: int, num_nodes: str, num_replicas: str) -> tuple[int, int]:
         nodes = parse_whole(path, line, "num_nodes", num_nodes)
         gpus = parse_whole(path, line, "num_replicas", num_replicas)
         if gpus < nodes:
             problem = f"num_replicas is {gpus} on {nodes} nodes; at least one GPU per node is needed"
             raise DataError(f"{path}:{line}", problem, "correct the row")
-        local_batch, pair = _parse_pass(path, line, *numbers)
-        points.extend((nodes, gpus, local_batch))
-        times.extend(pair)
-    return _to_passes(points, times)
+        return nodes, gpus
+
+    return _read_passes(path, ("num_nodes", "num_replicas"), locate)
 
 
-def _parse_pass(path: Path, line: int, local_batch: str, step: str, sync: str) -> tuple[int, tuple[float, float]]:
-    samples = parse_whole(path, line, "local_bsz", local_batch)
-    step_s = parse_number(path, line, "step_time", step)
-    sync_s = parse_number(path, line, "sync_time", sync)
-    if sync_s >= step_s:
-        problem = f"sync_time is {sync} and step_time {step}; the first is a part of the second"
-        raise DataError(f"{path}:{line}", problem, "correct the row")
-    return samples, (step_s, sync_s)
-
-
-def _to_passes(points: array[int], times: array[float]) -> Passes:
+def _read_passes(path: Path, columns: tuple[str, ...], locate: Callable[..., tuple[int, int]]) -> Passes:
+    """Read passes whose first columns say, by line, on how many nodes and GPUs they were."""
+    points, times = array("q"), array("d")
+    for line, (*place, local_batch, step, sync) in read_rows(path, (*columns, "local_bsz", "step_time", "sync_time")):
+        nodes, gpus = locate(line, *place)
+        points.extend((nodes, gpus, parse_whole(path, line, "local_bsz", local_batch)))
+        step_s = parse_number(path, line, "step_time", step)
+        sync_s = parse_number(path, line, "sync_time", sync)
+        if sync_s >= step_s:
+            problem = f"sync_time is {sync} and step_time {step}; the first is a part of the second"
+            raise DataError(f"{path}:{line}", problem, "correct the row")
+        times.extend((step_s, sync_s))
     return Passes(np.array(points).reshape(-1, 3), np.array(times).reshape(-1, 2))
