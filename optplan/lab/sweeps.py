@@ -81,7 +81,6 @@ class Cell(FrozenModel):
     draw_jobs: Annotated[int, Field(ge=1)] | None = None
     draw_span_s: Annotated[float, Field(gt=0)] | None = None
     policy: str
-    target: str | None = None
     knowledge: Knowledge = Knowledge.TRUTH
     gpu: str | None = None
     gpus_per_node: Annotated[int, Field(ge=1)] | None = None
@@ -133,7 +132,7 @@ class Cell(FrozenModel):
 
     def run(self) -> tuple[Outcome, dict[str, Any]]:
         """Simulate it; return what came of it, and the same as ``optplan simulate cluster --json`` writes it."""
-        policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
+        policy = make_policy(self.policy, knowledge=self.knowledge)
         jobs, gpus_per_node, start_s = self.make_jobs()
         outcome = replay(
             jobs,

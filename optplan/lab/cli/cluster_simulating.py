@@ -56,10 +56,6 @@ def _declare_cell(
         metavar="N",
         help="GPUs of a node; what the instance says of the GPU type unless given.",
     ),
-    target: str | None = option(
-        metavar="BAND",
-        help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
-    ),
     knowledge: str = option(
         type=click.Choice(["truth", "learned"]),
         default="truth",
@@ -149,8 +145,9 @@ def simulate_cluster(
         multiple=True,
         metavar="PLAN|NAME",
         help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
-        "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
-        "autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
+        "pollux-autoscaled:EFFICIENCY (such as 0.5, or a band: 0.35:0.65); BOA's scheduler as first-come:PLAN, "
+        "least-attained:PLAN, weighted-shortest:PLAN or autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, "
+        "boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
     ),
     nodes: tuple[int, ...] = option(
         type=click.IntRange(min=1),

@@ -59,18 +59,14 @@ KNOWERS: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyT
 )
 
 
-def make_policy(
-    text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH
-) -> SchedulingPolicy:
-    """Return the policy that a text names, with its target if not in the text, and what Pollux knows of speeds."""
-    if target is not None and text != POLLUX_AUTOSCALED:
-        raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
-    name, colon, number = (text if target is None else f"{text}:{target}").partition(":")
+def make_policy(text: str, *, knowledge: Knowledge | str = Knowledge.TRUTH) -> SchedulingPolicy:
+    """Return the policy that a text names, and what Pollux knows of speeds."""
+    name, colon, number = text.partition(":")
     if name == ONE_WIDTH and colon and number.isdecimal():
         return hold_one_width(int(number))
-    if text == POLLUX_AUTOSCALED and target is None:
+    if text == POLLUX_AUTOSCALED:
         fix = f"give an efficiency between 0 and 1 or a band, as in {text}:0.5 or {text}:0.35:0.65"
-        raise UsageError(f"target: {text} has none to keep; {fix}")
+        raise UsageError(f"policy: {text} has no target to keep; {fix}")
     if name == POLLUX_AUTOSCALED:
         return PolluxAutoscaled(number, Knowledge(knowledge))
     if text == POLLUX:
