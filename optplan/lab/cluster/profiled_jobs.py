@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -103,14 +104,13 @@ class ProfiledApplication(Application):
 
     def _derive(self, asked: IntArray | Mapping[int, str], spreads: Mapping[int, Spread]) -> None:
         """Derive widths, together or spread in one way, and keep what comes out."""
-        self._times.update(dict.fromkeys(spreads.values()))
-        try:
+        found: _Times = dict.fromkeys(spreads.values())
+        with suppress(CannotRunError):
             derived = derive_epochs(*self._where, asked, **self._how)
-        except CannotRunError:
-            return
-        times_s = derived.sizes_s[:, None] / derived.speedup  # (epochs, widths)
-        for place, width in enumerate(derived.widths.tolist()):
-            self._times[spreads[width]] = times_s[:, place], derived.provenance[place]
+            times_s = derived.sizes_s[:, None] / derived.speedup  # (epochs, widths)
+            for place, width in enumerate(derived.widths.tolist()):
+                found[spreads[width]] = times_s[:, place], derived.provenance[place]
+        self._times.update(found)
 
 
 def make_jobs(
