@@ -201,8 +201,8 @@ def read_band(text: str) -> tuple[float, float, float]:
         return target - half, target, target + half
     if len(numbers) == 2 and 0.0 < numbers[0] < numbers[1] < 1.0:
         return numbers[0], sum(numbers) / 2.0, numbers[1]
-    message = f"target: got {text!r}; give an efficiency between 0 and 1, such as 0.5, or a band, such as 0.35:0.65"
-    raise UsageError(message)
+    fix = "give an efficiency between 0 and 1, such as 0.5, or a band, such as 0.35:0.65"
+    raise UsageError(f"policy: target: got {text!r}; {fix}")
 
 
 class PolluxAutoscaled(Pollux):
