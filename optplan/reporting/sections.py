@@ -109,7 +109,6 @@ def build_answer_page(
     how_good: str,
     cards: Sequence[Card],
     sections: Sequence[Section],
-    window_title: str = "",
 ) -> Page:
     """Put the page of a result together; how it was found stands behind the section on its proof."""
     badge, kind = name_status(result)
@@ -123,7 +122,6 @@ def build_answer_page(
         warnings=result.warnings,
         cards=cards,
         sections=[*sections[:place], *tell_trajectory(result), *sections[place:]],
-        window_title=window_title,
     )
 
 

@@ -23,15 +23,22 @@ from optplan.reporting.boa.explanations import (
     state_question,
     state_sources,
 )
-from optplan.reporting.boa.facts import list_cards, make_bound_card, make_more_card, say_prices
+from optplan.reporting.boa.facts import (
+    list_cards,
+    list_limits,
+    list_types,
+    make_bound_card,
+    make_more_card,
+    say_prices,
+)
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
-from optplan.reporting.boa.phrases import look_up, say_amount, say_answer, say_how_good, use_of_budget
+from optplan.reporting.boa.phrases import look_up, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.boa.speedups import tell_speedups
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
-from optplan.reporting.phrases import count_gpus, format_share
+from optplan.reporting.phrases import format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, solve_again, tell_next, tell_proof, tell_sources
 from optplan.reporting.segments import MOST_WAYS, draw_segments, key_of_map
@@ -58,22 +65,20 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         _require_own_frontier(boa, frontier, results)
     if beside.sensitivity is not None:
         require_own(beside.sensitivity, result)
-    has_plan = result.solution is not None
-    sections = [_tell_widths(boa, results), _tell_plan(boa, result)] if has_plan else []
+    sections, cards = list[Section](), list[Card]()
+    if result.solution is not None:
+        sections = [_tell_widths(boa, results), _tell_plan(boa, result)]
+        cards = [*list_cards(boa, result, frontier), make_bound_card(boa, result, frontier)]
+        cards += make_more_card(boa, result, frontier)
     sections += tell_commitments(boa, result) if beside.is_moved else _tell_rest(boa, results, beside)
+    how_good = (_say_frontier_bound(boa, result, frontier) or say_how_good(boa, result)) + say_own(boa, result)
     return build_answer_page(
         boa,
         result,
         answer=say_answer(boa, result) + say_range(boa, result),
-        how_good=" ".join(
-            [
-                (_say_frontier_bound(boa, result, frontier) or say_how_good(boa, result)) + say_own(boa, result),
-                *say_prices(boa, result, frontier)[:1],
-            ]
-        ),
-        cards=_list_cards(boa, result, frontier) if has_plan else [],
+        how_good=" ".join([how_good, *say_prices(boa, result, frontier)[:1]]),
+        cards=cards,
         sections=sections,
-        window_title=_name_window(boa, result),
     )
 
 
@@ -100,19 +105,6 @@ def _tell_rest(instance: BoaInstance, results: Sequence[Result[Solution]], besid
         sections.append(Section("use", "Where the budget and the time go", [use], "Where it goes", "folded"))
         sections.append(tell_speedups(instance, result))
     return [*sections, *tell_demand(instance, result), *_tell_background(instance, result, beside)]
-
-
-def _list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    bound = make_bound_card(instance, result, frontier)
-    return [*list_cards(instance, result, frontier), bound, *make_more_card(instance, result, frontier)]
-
-
-def _name_window(instance: BoaInstance, result: Result[Solution]) -> str:
-    amount = instance.budget_amount()
-    in_gpus = instance.budget_unit is BudgetUnit.GPU
-    budget = count_gpus(amount) if in_gpus else say_amount(instance, amount)
-    objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
-    return f"{instance.name}: {objective}{budget}"
 
 
 def _tell_plan(instance: BoaInstance, result: Result[Solution]) -> Section:
@@ -151,7 +143,7 @@ def _has_shares(result: Result[Solution]) -> bool:
 
 def _tell_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Section]:
     """Tell what the plan uses of types and limits, and what more of them is worth; nothing where there is one limit."""
-    types, limits = tables.list_type_uses(instance, result), tables.list_limits(instance, result, frontier)
+    types, limits = list_types(instance, result), list_limits(instance, result, frontier)
     if types is None and limits is None:
         return []
     heading = "The limits" if types is None else "GPU types, what they cost"

@@ -9,7 +9,7 @@ from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import break_down, has_types, require_boa
 from optplan.reporting.boa.commitments import list_bills
 from optplan.reporting.boa.demand import list_demand, say_demand
-from optplan.reporting.boa.facts import list_cards, list_facts, say_prices
+from optplan.reporting.boa.facts import list_cards, list_facts, list_limits, list_types, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good
 from optplan.reporting.boa.ranges import say_own, say_range
@@ -44,7 +44,7 @@ def _list_decided(instance: BoaInstance, result: Result[Solution]) -> list[Shown
     from rich.console import Group
 
     mixed, demand = say_mixed(instance, result), list_demand(instance, result)
-    types, limits = tables.list_type_uses(instance, result), tables.list_limits(instance, result)
+    types, limits = list_types(instance, result), list_limits(instance, result)
     shown: list[Shown | None] = [
         plain_text(mixed) if mixed else None,
         tables.list_plan(instance, result),

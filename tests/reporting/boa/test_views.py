@@ -12,8 +12,8 @@ import pytest
 
 from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.reporting.boa.explanation_tables import list_places, tell_explanation
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting.boa.explanation_tables import list_explanations, tell_explanation
 from optplan.reporting.boa.figures import FrontierAnswer, FrontierCurve
 from optplan.reporting.boa.frontier_tables import list_asked, list_budgets, list_reached, tell_curves
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
@@ -25,7 +25,7 @@ from optplan.reporting.tables import Cell, Table
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from tests.reporting.boa.conftest import ResultMaker
+    pass
 
 
 def words(page: str) -> str:
@@ -38,25 +38,6 @@ def write_cells(table: Table | None) -> list[list[str]]:
     """Return the texts of a table, row by row."""
     assert table is not None
     return [[cell.text if isinstance(cell, Cell) else str(cell) for cell in row.cells] for row in table.set_rows]
-
-
-def test_places_have_a_cell_for_each_type(
-    typed_instance: BoaInstance, typed_result: Result[Solution], explanation: Explanation
-) -> None:
-    """Where a class runs, what other types would cost, and where it cannot run."""
-    table = list_places(typed_instance, typed_result, explanation)
-    assert table is not None
-    assert [tuple(row.cells) for row in table.set_rows] == [
-        ("vision", "1", Cell("1 GPU", "own"), Cell("+31 s", "other")),
-        ("", "2", Cell("+1,234 s", "other"), Cell("1 GPU", "own")),
-        ("speech", "1", Cell("no plan fits", "other"), Cell("2 GPUs", "own")),
-        ("text", "1", Cell("2 GPUs", "own"), Cell("cannot run", "never")),
-    ]
-
-
-def test_one_type_has_no_places(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> None:
-    """Where there is one type there is no elsewhere."""
-    assert list_places(instance, result, explanation) is None
 
 
 def test_explanations_need_their_result(
@@ -76,8 +57,8 @@ def test_long_explanations_are_cut(
     """A page shows three hundred rows and says how many more there are."""
     long = explanation.replace(choices=explanation.choices[1:2] * 310)
     tables = [one for one in tell_explanation(typed_instance, typed_result, long).blocks if isinstance(one, Table)]
-    assert [len(table.rows) for table in tables] == [300, 300]
-    assert [table.rest for table in tables] == ["10 more rows are in the JSON of optplan explain."] * 2
+    assert [len(table.rows) for table in tables] == [300]
+    assert [table.rest for table in tables] == ["10 more rows are in the JSON of optplan explain."]
 
 
 def test_frontiers_are_looked_up_at_the_same_budgets(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
@@ -146,17 +127,11 @@ def test_a_page_of_views(
         write_page(path, shown)
 
 
-def test_mixed_plans_explain_each_share(
-    typed_instance: BoaInstance, typed_solution: BoaSolution, explanation: Explanation, make_result: ResultMaker
-) -> None:
-    """Of a class whose jobs are divided, each share has its own place."""
-    (whole,) = typed_solution.branches["speech"]
-    halves = (whole.replace(fraction=0.5), whole.replace(fraction=0.5, gpu_types=("t4",)))
-    mixed = typed_instance.replace(policy="mixed")
-    found = make_result(mixed, BoaSolution(branches={**typed_solution.branches, "speech": halves}))
+def test_mixed_plans_explain_each_share(explanation: Explanation) -> None:
+    """Of a class whose jobs are divided, each share has its own rows."""
     speech = explanation.choices[2]
     other = speech.alternatives[0].replace(label="any a100", forced_cost=5.0)
     choices = (speech.replace(share=0.5), speech.replace(branch=2, share=0.5, label="2 t4", alternatives=(other,)))
-    rows = write_cells(list_places(mixed, found, explanation.replace(choices=choices)))
+    rows = write_cells(list_explanations(explanation.replace(choices=choices)))
     assert [row[0] for row in rows] == ["speech (50 %)"] * 2
-    assert [row[2:] for row in rows] == [["no plan fits", "2 GPUs"], ["2 GPUs", "+5 s"]]
+    assert [row[-1] for row in rows] == ["no plan fits", "+5"]
