@@ -12,6 +12,7 @@ from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.phrases import (
+    NOTHING,
     PROOF_WORDS,
     count_gpus,
     format_gpus,
@@ -37,22 +38,17 @@ _POLICY_WORDS = {
 _FORMULA_WORDS = {"amdahl": "Amdahl's law", "power": "a power law", "goodput": "the goodput model"}
 
 
-def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """State what was asked."""
+def state_question(instance: BoaInstance) -> list[tuple[str, str]]:
+    """State what is asked: what is to be least, within which limits, by which plans, and for how much work."""
     mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
-    kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
+    limits = NOTHING if instance.budget is None else phrases.describe_limits(instance)
     return [
-        ("Wanted", f"the least {phrases.name_objective(instance)}, over all jobs"),
-        ("Limits" if instance.further_limits else "Limit", phrases.describe_limits(instance)),
+        ("wanted", f"the least {phrases.name_objective(instance)}, over all jobs"),
+        ("limits" if instance.budget is not None and instance.further_limits else "budget", limits),
         *list_extras(instance),
-        ("Decided", phrases.PROBLEM_WORDS[instance.problem]),
-        ("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
-        (
-            "Load",
-            f"{count_gpus(load_gpus(instance))} would be busy on average if every job {kept} "
-            f"{'on' if has_types(instance) else 'at'} which its size was measured",
-        ),
-        ("Precision asked for", f"a gap of at most {100 * result.gap_target:g} %"),
+        ("problem", f"{instance.problem.value}: {phrases.PROBLEM_WORDS[instance.problem]}"),
+        ("policy", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
+        ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
     ]
 
 

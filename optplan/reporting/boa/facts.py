@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
 from optplan.reporting.boa import phrases
-from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
-from optplan.reporting.boa.demand import list_extras
-from optplan.reporting.boa.explanations import state_sources
+from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
+from optplan.reporting.boa.explanations import state_question, state_sources
 from optplan.reporting.boa.ranges import make_measurement_card
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import (
@@ -56,11 +55,7 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
         ("instance", instance.name),
         ("formulation", "boa"),
         *([("description", instance.description)] if instance.description else []),
-        ("problem", f"{instance.problem.value}: {phrases.PROBLEM_WORDS[instance.problem]}"),
-        ("policy", instance.policy.value),
-        ("budget", phrases.describe_budget(instance) if instance.budget is not None else NOTHING),
-        *list_extras(instance),
-        ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
+        *state_question(instance),
         *state_sources(instance),
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),

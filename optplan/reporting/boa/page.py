@@ -202,9 +202,11 @@ def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> 
 
 def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Beside) -> list[Section]:
     """Tell what was asked, how to check the answer, what it takes for granted, and where it comes from."""
+    precision = ("precision asked for", f"a gap of at most {100 * result.gap_target:g} %")
+    question = Definitions([*state_question(instance), precision])
     data = tables.list_class_data(instance, _MOST_ROWS, "in the result's file")
     return [
-        Section("question", "What was asked", [Definitions(state_question(instance, result)), data], place="folded"),
+        Section("question", "What was asked", [question, data], place="folded"),
         tell_proof(result, beside, explain_check(result), steps=explain_proof(instance, result)),
         Section(
             "assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions", "folded"

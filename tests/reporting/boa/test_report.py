@@ -116,7 +116,7 @@ def test_page_has_every_part(page: Page) -> None:
         "vision 1 to 2 2 40 min 30 s 3 4 18 min 00 s speech",
         "10.8 $15,768 54 min 00 s 18 % shorter nothing more buys nothing",
         "fixed-width the best single width per class for the whole job 1 h 21 min 23 % longer 7.20 - - none 123 ms",
-        "Kind of plan pure: all jobs of a class get the same widths",
+        "policy pure: all jobs of a class get the same widths",
         "Put a price on GPUs: 5 min 23 s of mean completion time for each GPU in use on average.",
         "optplan verify instance.json result.json",
         "every job gets its GPUs at once",
@@ -151,8 +151,8 @@ def test_page_with_types_has_every_part(typed_page: Page) -> None:
         "t4 a100",
         "vision 1.50 0.30 1.10 t4 , 0.70 a100 55 % 54 % 54 min 00 s 71 %",
         "fixed-width the best single width per class for the whole job 57 min 00 s 49 % longer 3.80 $3.80 -",
-        "Limits $5,256 a month ($7.20 an hour) and at most 1.30 a100 on average",
-        "if every job ran on the GPUs on which its size was measured",
+        "limits $5,256 a month ($7.20 an hour) and at most 1.30 a100 on average",
+        "GPUs, where sizes were measured",
         "Put a price on money: 1 min 30 s of mean completion time for each dollar an hour and 2 min 30 s of mean "
         "completion time for each a100 in use on average. Under these prices",
         "A plan that keeps to all limits pays at most 14 min 03 s of that",  # 90 x 7.2 + 150 x 1.3 = 843 s

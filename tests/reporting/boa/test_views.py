@@ -15,7 +15,7 @@ from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.explanation_tables import list_explanations, tell_explanation
 from optplan.reporting.boa.figures import FrontierAnswer, FrontierCurve
-from optplan.reporting.boa.frontier_tables import list_asked, list_budgets, list_reached, tell_curves
+from optplan.reporting.boa.frontier_tables import DERIVED, list_asked, list_budgets, list_reached, tell_curves
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page
@@ -63,30 +63,38 @@ def test_long_explanations_are_cut(
 
 def test_frontiers_are_looked_up_at_the_same_budgets(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """From the least budget of all to three times the largest least one: 8 GPUs at $2 are $16 an hour for the first."""
-    table = list_budgets(curves, [2.0, 1.0], "US dollars an hour")
+    table = list_budgets(curves)
     assert [column.name for column in table.columns] == ["US dollars an hour", "one type", "two types"]
     rows = write_cells(table)
     # The least budgets are 6.2 GPUs at $2, $12.40, and $3.50; three times the larger one is $37.20.
     assert rows[0] == ["3.50", "no plan", "56 min 40 s"]
     assert rows[-1] == ["37.2", "54 min 00 s", "35 min 00 s"]
     # 3,420 s against the frontier's 2,250 s.
-    reached = write_cells(list_reached(curves, [2.0, 1.0], "US dollars an hour"))
-    assert reached == [["two types: fixed-width", "7.20", "57 min 00 s", "52 % longer"]]
+    _, reached = list_reached(curves[1])
+    assert isinstance(reached, Table)
+    assert [column.name for column in reached.columns][:2] == ["US dollars an hour", "best possible"]
+    assert write_cells(reached) == [["7.20", "37 min 30 s", "57 min 00 s", "52 % longer", "123 ms"]]
 
 
 def test_answers_stand_beside_the_frontier(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
-    """What was asked, in the chart's unit: 8 GPUs at $2 are $16 an hour; without questions there is no such table."""
-    assert not list_asked(curves, [2.0, 1.0], "US dollars an hour").rows
+    """What was asked, with its proven bound; without questions there is no such table."""
+    assert list_asked(curves[0]) == []
     point = curves[0].frontier.at(8.0)
     first = replace(curves[0], asked=(FrontierAnswer({"at": "8gpu"}, curves[0].instance, point, 3599.5),))
-    (row,) = write_cells(list_asked((first, curves[1]), [2.0, 1.0], "US dollars an hour"))
-    assert row == ["one type", "8gpu", "16", format_duration(point.objective), "3,599.5 s"]
+    heading, table, derived = list_asked(first)
+    assert (heading, derived) == ("As asked:", DERIVED)
+    assert isinstance(table, Table)
+    (row,) = write_cells(table)
+    assert row == ["8", "$11,680", format_duration(point.objective), "3599.5 s", "5 min 23 s", "the budget"]
+    told = [block for block in tell_curves((first, curves[1])).blocks if isinstance(block, str)]
+    assert told == ["one type: As asked:", DERIVED, "two types: fixed-width at these budgets:"]
 
 
 def test_one_curve_names_its_solvers_only(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """With one curve it goes without saying whose the solver's points are."""
-    rows = write_cells(list_reached(curves[1:], [1.0], "US dollars an hour"))
-    assert [row[0] for row in rows] == ["fixed-width"]
+    assert [block for block in tell_curves(curves[1:]).blocks if isinstance(block, str)] == [
+        "fixed-width at these budgets:"
+    ]
 
 
 def test_equal_things_have_no_table(typed_instance: BoaInstance) -> None:
@@ -114,7 +122,7 @@ def test_a_page_of_views(
     for part in (
         "A &amp; B Frontiers Wrong estimates What differs What every budget buys",
         "3.50 no plan 56 min 40 s",
-        "What solvers reach Solver US dollars an hour Mean completion time Against the best two types: fixed-width",
+        "two types: fixed-width at these budgets: What the solver reaches US dollars an hour Best possible",
         "200 samples in which the estimates are wrong: speedups by 10 % and arrival rates by 20 %",
         "quota of a100, GPUs: exceeded in none none",
         "A fixed.json, an instance 'by-type', solved by fixed-width",
