@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optplan.contracts import Result, Solution, SolveEvent
-from optplan.contracts.result import relative_gap
+from optplan.contracts.result import relative_gap, write_amount
 from optplan.reporting.pages import Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.tables import Column, Table
@@ -34,11 +34,8 @@ def list_steps(result: Result[Solution]) -> Table:
 
 def _list_step(event: SolveEvent, result: Result[Solution]) -> tuple[str, ...]:
     gap = relative_gap(event.objective, event.bound, result.sense)
-    values = (
-        NOTHING if value is None else _write(value, result.objective_unit) for value in (event.objective, event.bound)
-    )
+    values = [
+        NOTHING if value is None else write_amount(value, result.objective_unit)
+        for value in (event.objective, event.bound)
+    ]
     return (format_seconds(event.elapsed_s), event.stage, *values, NOTHING if gap is None else format_share(gap))
-
-
-def _write(value: float, unit: str) -> str:
-    return f"{value:,.7g} {unit}"

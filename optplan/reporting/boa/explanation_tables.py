@@ -7,7 +7,7 @@ from optplan.contracts.result import closes_gap
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
 from optplan.reporting.boa.breakdown import require_boa, require_own
 from optplan.reporting.boa.phrases import name_objective
-from optplan.reporting.pages import Reading, Section
+from optplan.reporting.pages import Block, Reading, Section
 from optplan.reporting.phrases import NOTHING, format_share, join_words
 from optplan.reporting.tables import Column, Row, Table
 from optplan.units import BudgetUnit
@@ -147,5 +147,9 @@ def write_signed(change: float) -> str:
 def tell_explanation(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Section:
     """Tell why each class gets its GPUs."""
     require_own(explanation, result)
-    blocks = [say_rates(instance, explanation), list_explanations(explanation, _MOST_ROWS), Reading(_READ_CHOICES)]
+    blocks: list[Block] = [
+        say_rates(instance, explanation),
+        list_explanations(explanation, _MOST_ROWS),
+        Reading(_READ_CHOICES),
+    ]
     return Section("why", "Why each class gets these GPUs", blocks, link="Why these GPUs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, LagrangianCertificate, Result, Solution
@@ -40,24 +39,20 @@ _FORMULA_WORDS = {"amdahl": "Amdahl's law", "power": "a power law", "goodput": "
 
 def state_question(instance: BoaInstance) -> list[tuple[str, str]]:
     """State what is asked: what is to be least, within which limits, by which plans, and for how much work."""
-    mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
     limits = NOTHING if instance.budget is None else phrases.describe_limits(instance)
     return [
         ("wanted", f"the least {phrases.name_objective(instance)}, over all jobs"),
         ("limits" if instance.budget is not None and instance.further_limits else "budget", limits),
         *list_extras(instance),
         ("problem", f"{instance.problem.value}: {phrases.PROBLEM_WORDS[instance.problem]}"),
-        ("policy", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
+        ("policy", _POLICY_WORDS[Policy.MIXED if instance.is_mixed else Policy.PURE]),
         ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
     ]
 
 
-def describe_classes(instance: BoaInstance, most: int | None = None) -> list[tuple[str, ...]]:
-    """Put in words what is given of classes: name, arrivals, epochs, size, speedup, widths, pauses and weight."""
-    return [_describe_class(instance, name, job_class) for name, job_class in islice(instance.classes.items(), most)]
-
-
-def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> tuple[str, ...]:
+def describe_class(instance: BoaInstance, name: str) -> tuple[str, ...]:
+    """Put in words what is given of a class: name, arrivals, epochs, size, speedup, widths, pauses and weight."""
+    job_class = instance.classes[name]
     options = instance.options(name)
     widths = {t: describe_widths(options.widths[options.of_type(t)]) for t in options.gpu_types}
     pauses = {t: format_duration(s) if (s := job_class.rescale_s_of(t)) else "none" for t in job_class.speedup}
@@ -261,13 +256,10 @@ def explain_check(result: Result[Solution]) -> str:
 def _write_prices(instance: BoaInstance, multipliers: Mapping[str, float]) -> list[tuple[str, str]]:
     """Write what a certificate charges for what: the budget, and the other limits that it charges for."""
     unit = "GPU in use on average" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
-    charged = [limit for limit, price in multipliers.items() if limit == BUDGET or price > 0]
     return [
-        (
-            unit if limit == BUDGET else _name_charged(limit),
-            format_small_duration(multipliers[limit]),
-        )
-        for limit in charged
+        (unit if limit == BUDGET else _name_charged(limit), format_small_duration(price))
+        for limit, price in multipliers.items()
+        if limit == BUDGET or price > 0
     ]
 
 
@@ -306,17 +298,15 @@ def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) 
 def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> str:
     bound_s = certificate.bound
     paid_s = sum(certificate.multipliers[limit] * amount for limit, amount in instance.limits.items())
-    kept = "all limits" if instance.further_limits else _write_budget(instance)
+    amount = instance.budget_amount()
+    in_gpus = instance.budget_unit is BudgetUnit.GPU
+    budget = count_gpus(amount) if in_gpus else phrases.say_amount(instance, amount)
+    kept = "all limits" if instance.further_limits else budget
     return (
         f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
         f"to {kept} pays at most {format_duration(paid_s)} of that. So its {phrases.name_objective(instance)} is "
         f"at least {format_duration(bound_s)}, whatever its widths{'' if instance.floors else ', mixtures included'}."
     )
-
-
-def _write_budget(instance: BoaInstance) -> str:
-    amount = instance.budget_amount()
-    return count_gpus(amount) if instance.budget_unit is BudgetUnit.GPU else phrases.say_amount(instance, amount)
 
 
 def _explain_enumeration(certificate: EnumeratedCertificate) -> str:

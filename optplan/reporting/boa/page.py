@@ -8,7 +8,7 @@ from typing import cast
 from optplan.contracts import Frontier, Instance, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.planning import build_plan
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
@@ -163,7 +163,7 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
         "more money buys; a point above the line is time left on the table. In the grey part no plan exists at all. "
         "Point at the line for the figures."
     )
-    if result.solution is not None and instance.problem is not Problem.CONTINUOUS and instance.policy is Policy.PURE:
+    if result.solution is not None and not instance.is_mixed:
         reading += (
             " The line allows mixtures, in which shares of a class's jobs get different widths; this plan treats them "
             "alike, and so even the best one may lie a little above the line."

@@ -35,11 +35,6 @@ def say_mixed(boa: BoaInstance, result: Result[Solution]) -> str:
     return f"A mixed plan (shares of a class's jobs differ in their widths) can be {better}."
 
 
-def _list_given(instance: BoaInstance) -> list[Shown]:
-    logged = list_logged(instance)
-    return [tables.list_class_data(instance), *([] if logged is None else [logged])]
-
-
 def _list_decided(instance: BoaInstance, result: Result[Solution]) -> list[Shown]:
     from rich.console import Group
 
@@ -58,11 +53,6 @@ def _list_decided(instance: BoaInstance, result: Result[Solution]) -> list[Shown
         Group(*map(plain_text, say_demand(instance, result))) if demand is not None else None,
     ]
     return [part for part in shown if part is not None]
-
-
-def _list_first(_: BoaInstance, result: Result[Solution]) -> list[Shown]:
-    relaxations = tables.list_relaxations(result)
-    return [] if relaxations is None else [relaxations]
 
 
 def _build_page(instance: BoaInstance, result: Result[Solution], beside: Beside) -> Page:
@@ -85,12 +75,12 @@ def _name_widths(instance: BoaInstance, result: Result[Solution]) -> str:
 PRESENTER = Presenter(
     require_boa,
     facts=list_facts,
-    given=_list_given,
+    given=lambda boa: list(filter(None, [tables.list_class_data(boa), list_logged(boa)])),
     answer=lambda boa, result: say_answer(boa, result) + say_range(boa, result),
     how_good=lambda boa, result: say_how_good(boa, result) + say_own(boa, result),
     cards=list_cards,
     help=lambda _: "",  # a table says it
-    first=_list_first,
+    first=lambda _, result: list(filter(None, [tables.list_relaxations(result)])),
     decided=_list_decided,
     compared=lambda boa, results: [tables.compare_results(boa, results)],
     page=_build_page,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import DUE, FLOOR, BoaInstance
 from optplan.reporting.boa import breakdown
-from optplan.reporting.boa.explanations import describe_classes
+from optplan.reporting.boa.explanations import describe_class
 from optplan.reporting.boa.phrases import BUDGET_WORDS, cost_of_month, cost_usd_per_hour, name_limit, name_objective
 from optplan.reporting.phrases import (
     NOTHING,
@@ -53,7 +54,7 @@ def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str 
         Column("allowed widths"),
         *numbers("pause", "weight"),
     )
-    rows = describe_classes(instance, most)
+    rows = [describe_class(instance, name) for name in islice(instance.classes, most)]
     return Table("The classes of jobs", columns, rows, rest=_say_rest(instance, most, where))
 
 
