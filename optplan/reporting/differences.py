@@ -239,7 +239,11 @@ def state_proof(answer: Result[Solution] | Plan) -> list[Fact]:
     facts = [Fact(ANSWER, "solver", "solver", answer.solver)]
     if isinstance(answer, Result):
         facts.append(Fact(ANSWER, "status", "status", answer.status.value))
-    facts += state_bound(answer)
+    if answer.bound is not None:
+        facts.append(Fact(ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
+    gap = relative_gap(answer.objective, answer.bound)
+    if gap is not None and math.isfinite(gap):
+        facts.append(Fact(ANSWER, "gap", "gap", gap, SHARE))
     if isinstance(answer, Result):
         facts += _state_limits(answer)
     return facts
@@ -255,17 +259,6 @@ def state_figures(answer: Result[Solution] | Plan, figures: Sequence[tuple[str, 
     measures = measures_of(answer)
     known = [Fact(ANSWER, what, name, measures[name], unit) for what, name, unit in figures if name in measures]
     return [*state_proof(answer), *known]
-
-
-def state_bound(answer: Result[Solution] | Plan) -> list[Fact]:
-    """State the bound that was proven, and the gap."""
-    facts = []
-    if answer.bound is not None:
-        facts.append(Fact(ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
-    gap = relative_gap(answer.objective, answer.bound)
-    if gap is not None and math.isfinite(gap):
-        facts.append(Fact(ANSWER, "gap", "gap", gap, SHARE))
-    return facts
 
 
 def state_answer(answer: Result[Solution] | Plan, measures: Mapping[str, float] | None = None) -> list[Fact]:

@@ -63,14 +63,6 @@ def say_bound(
     return f"No {plan} can be better than {bound}, so {lower}. The bound {checked}."
 
 
-def list_bound(result: Result[Solution], format_objective: Callable[[float], str]) -> list[tuple[str, str]]:
-    """List the bound of a result, if it has one."""
-    if result.bound is None:
-        return []
-    gap = "" if result.gap is None else f"gap {format_share(result.gap)}; "
-    return [("bound", f"{format_objective(result.bound)} ({gap}{result.bound_proof.value})")]
-
-
 def list_origin(result: Result[Solution]) -> list[tuple[str, str]]:
     """List who found a result, and how long that took."""
     engine = f"{result.engine} {result.engine_version}".strip()
@@ -158,15 +150,6 @@ def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
     return result.infeasibility.relaxations if result.infeasibility is not None else ()
 
 
-def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> list[tuple[str, str]]:
-    """List what would help where there is no plan; ``write`` says what a limit has to be."""
-    return [
-        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {said}")
-        for one in relaxations_of(result)
-        if (said := write(one))
-    ]
-
-
 def list_knowledge(
     result: Result[Solution],
     cards: Iterable[Card],
@@ -176,8 +159,16 @@ def list_knowledge(
     """List what is known of a result: its status, its main figures, its bound, what would help, and who found it."""
     status = f"{name_status(result)[0]} (stopped: {result.termination.value})"
     figures = [(card.name, f"{card.value} ({card.note})" if card.note else card.value) for card in cards]
-    known = [("status", status), *figures, *list_bound(result, format_objective)]
-    return [*known, *list_help(result, write), *list_origin(result)]
+    known = [("status", status), *figures]
+    if result.bound is not None:
+        gap = "" if result.gap is None else f"gap {format_share(result.gap)}; "
+        known.append(("bound", f"{format_objective(result.bound)} ({gap}{result.bound_proof.value})"))
+    known += [
+        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {said}")
+        for one in relaxations_of(result)
+        if (said := write(one))
+    ]
+    return [*known, *list_origin(result)]
 
 
 def tell_relaxations(

@@ -22,7 +22,6 @@ from optplan.speedup import Speedup, TableSpeedup
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit, format_duration
 
 if TYPE_CHECKING:
-    from optplan.formulations.boa.data.gpu_types import GpuType
     from optplan.formulations.boa.data.job_classes import JobClass
     from optplan.schema import IntArray
 
@@ -87,26 +86,6 @@ def _describe_changes(job_class: JobClass) -> str:
         return ""
     span = format_duration(most) if least == most else f"up to {format_duration(most)}"
     return f" (+ {span} to another type)"
-
-
-def describe_type(name: str, gpu_type: GpuType) -> list[tuple[str, str]]:
-    """Put in words what is given about a GPU type besides its price: quota and interruptions."""
-    facts = []
-    if gpu_type.quota_gpus is not None:
-        facts.append((f"quota of {name}", f"{format_gpus(gpu_type.quota_gpus)} on average"))
-    if gpu_type.start_s:
-        facts.append((f"start of {name} nodes", f"{format_duration(gpu_type.start_s)}, outside of budget and times"))
-    if gpu_type.spot is not None:
-        spot = gpu_type.spot
-        facts.append(
-            (
-                f"interruptions of {name}",
-                f"{spot.interruptions_per_gpu_hour:g} per GPU and hour; a restart takes "
-                f"{format_duration(spot.restart_s)} ({'billed' if spot.restart_billed else 'not billed'}) and "
-                f"{format_duration(spot.lost_work_s)} of work are lost",
-            )
-        )
-    return facts
 
 
 def _describe_speedup(curve: Speedup) -> str:
@@ -210,9 +189,21 @@ def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
 
 def state_sources(instance: BoaInstance) -> list[tuple[str, str]]:
     """State where prices come from, and what else is given of GPU types."""
-    types = instance.gpu_types.items()
-    prices = [(f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in types]
-    return [*prices, *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type))]
+    facts = [(f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
+    for name, gpu_type in instance.gpu_types.items():
+        if gpu_type.quota_gpus is not None:
+            facts.append((f"quota of {name}", f"{format_gpus(gpu_type.quota_gpus)} on average"))
+        if gpu_type.start_s:
+            said = f"{format_duration(gpu_type.start_s)}, outside of budget and times"
+            facts.append((f"start of {name} nodes", said))
+        if (spot := gpu_type.spot) is not None:
+            said = (
+                f"{spot.interruptions_per_gpu_hour:g} per GPU and hour; a restart takes "
+                f"{format_duration(spot.restart_s)} ({'billed' if spot.restart_billed else 'not billed'}) and "
+                f"{format_duration(spot.lost_work_s)} of work are lost"
+            )
+            facts.append((f"interruptions of {name}", said))
+    return facts
 
 
 def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:

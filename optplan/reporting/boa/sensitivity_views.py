@@ -49,10 +49,11 @@ def say_errors(found: Sensitivity) -> str:
 def list_figures(found: Sensitivity) -> Table:
     """List the figures of each plan, in words: the promise, the mean and spread in the samples, and the regret."""
     unit = found.objective_unit
+    quantiles = [np.quantile(plan.objective, _QUANTILES).tolist() for plan in found.plans]
     rows = [
         (f"promised, {unit}", [f"{plan.expected_objective:,.1f}" for plan in found.plans]),
         (f"mean, {unit}", [_write_mean(plan.objective) for plan in found.plans]),
-        (f"5 % / 50 % / 95 %, {unit}", [_write_quantiles(plan.objective) for plan in found.plans]),
+        (f"5 % / 50 % / 95 %, {unit}", [" / ".join(_shorten(each, 4) for each in row) for row in quantiles]),
     ]
     for limit, amount in found.limits.items():
         name = f"{name_limit(limit)}, {_SHORT_UNITS[found.limit_units[limit]]}"
@@ -116,10 +117,6 @@ def _write_mean(numbers: FloatArray) -> str:
     if np.ptp(numbers) <= ROUNDING * float(np.abs(numbers).max()):
         return _shorten(float(numbers.mean()), 4)
     return f"{_shorten(float(numbers.mean()), 4)} ± {_shorten(float(numbers.std()), 2)}"
-
-
-def _write_quantiles(numbers: FloatArray) -> str:
-    return " / ".join(_shorten(value, 4) for value in np.quantile(numbers, _QUANTILES).tolist())
 
 
 def _shorten(number: float, digits: int) -> str:
