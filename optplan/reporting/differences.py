@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_gpus, format_share, format_usd
-from optplan.reporting.tables import Cell, Column, Row, Table, numbers
+from optplan.reporting.tables import Cell, Column, Row, Table, numbers, numeric
 from optplan.units import format_duration
 
 #: What can be compared besides instances.
@@ -35,12 +35,7 @@ _ALIKE = 1e-3
 #: The smallest change in percent that is written as a number.
 _LEAST_PERCENT = 0.005
 
-_COLUMNS = (
-    Column(""),
-    Column("A", is_number=True, style="wraps"),
-    Column("B", is_number=True, style="wraps"),
-    *numbers("change", "in %"),
-)
+_COLUMNS = (Column(""), numeric("A", "wraps"), numeric("B", "wraps"), *numbers("change", "in %"))
 
 #: What an instance is called and where it comes from: no data.
 _NO_DATA = ("name", "description", "source", "formulation", "version")

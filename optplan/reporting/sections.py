@@ -297,18 +297,12 @@ def _name_proof(result: Result[Solution]) -> tuple[str, str]:
         said = f"optimal, says {_name_source(result)}"
         return (said, "fair") if result.rests_on_trust else ("proven optimal", "good")
     if result.status is Status.FEASIBLE:
-        return say_gap(result), "fair"
+        is_bound = result.gap is not None and not bounds_nothing(result)
+        return (f"within {format_gap(result.gap or 0.0)} of the bound" if is_bound else "no bound"), "fair"
     if result.status is Status.INFEASIBLE:
         said = f"infeasible, says {_name_source(result)}"
         return (said if result.rests_on_trust else "infeasible: proven"), "bad"
     return "no plan found", "bad"
-
-
-def say_gap(result: Result[Solution]) -> str:
-    """Say in a few words how far a plan is from its bound."""
-    if result.gap is None or bounds_nothing(result):
-        return "no bound"
-    return f"within {format_gap(result.gap)} of the bound"
 
 
 def bounds_nothing(result: Result[Solution]) -> bool:

@@ -9,7 +9,7 @@ from optplan.reporting.boa.breakdown import require_boa, require_own
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.pages import Block, Reading, Section
 from optplan.reporting.phrases import NOTHING, format_share, join_words
-from optplan.reporting.tables import Column, Row, Table
+from optplan.reporting.tables import Column, Row, Table, numbers, numeric
 from optplan.units import BudgetUnit
 
 #: Objectives this close, relatively, to their bounds are written as exact.
@@ -78,16 +78,9 @@ def _say_unproven(explanation: Explanation) -> list[str]:
 def list_explanations(explanation: Explanation, most: int | None = None) -> Table:
     """List every alternative of every choice, in order; of more than ``most`` rows the first ones."""
     unit = unit_words(explanation)
-    columns = (
-        Column("class"),
-        Column("epochs", is_number=True),
-        Column("holds", style="whole"),
-        Column("instead", style="whole"),
-        Column("alone: s", is_number=True),
-        Column(f"alone: {unit}", is_number=True),
-        Column(f"s per {unit}", is_number=True, style="name"),
-        Column("forced: s", is_number=True),
-    )
+    held, instead = (Column(name, style="whole") for name in ("holds", "instead"))
+    changes = (*numbers("alone: s", f"alone: {unit}"), numeric(f"s per {unit}", "name"), numeric("forced: s"))
+    columns = (Column("class"), numeric("epochs"), held, instead, *changes)
     rows: list[Row] = []
     for choice in explanation.choices:
         subject = choice.subject if choice.share == 1.0 else f"{choice.subject} ({format_share(choice.share)})"
