@@ -82,6 +82,11 @@ class FrontierAnswer:
         """Whether it was asked what a budget buys."""
         return "at" in self.question
 
+    def say_question(self) -> str:
+        """Say what was asked for: a budget as it was written, or a mean completion time."""
+        asked = next(iter(self.question.values()))
+        return asked if isinstance(asked, str) else format_duration(asked)
+
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
         asked = {"question": self.question, "objective_name": name_objective(self.instance)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,7 +71,9 @@ def list_asked(curve: FrontierCurve) -> list[str | Table]:
         answers = [answer for answer in curve.asked if answer.instance == asked_of]
         points, proven = [answer.point for answer in answers], [answer.proven for answer in answers]
         heading = "As asked:" if asked_of == curve.instance else "As asked, all jobs counting alike:"
-        told += [heading, tables.list_budgets(asked_of, points, bounds=proven)]
+        table = tables.list_budgets(asked_of, points, bounds=proven)
+        rows = [(answer.say_question(), *row.cells) for answer, row in zip(answers, table.set_rows, strict=True)]
+        told += [heading, replace(table, columns=(Column("asked for"), *table.columns), rows=rows)]
     return [*told, DERIVED] if told else []
 
 

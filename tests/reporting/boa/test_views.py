@@ -85,7 +85,7 @@ def test_answers_stand_beside_the_frontier(curves: tuple[FrontierCurve, Frontier
     assert (heading, derived) == ("As asked:", DERIVED)
     assert isinstance(table, Table)
     (row,) = write_cells(table)
-    assert row == ["8", "$11,680", format_duration(point.objective), "3599.5 s", "5 min 23 s", "the budget"]
+    assert row == ["8gpu", "8", "$11,680", format_duration(point.objective), "3599.5 s", "5 min 23 s", "the budget"]
     told = [block for block in tell_curves((first, curves[1])).blocks if isinstance(block, str)]
     assert told == ["one type: As asked:", DERIVED, "two types: fixed-width at these budgets:"]
 
