@@ -230,7 +230,7 @@ def _add_fleet(m: Any, instance: SriftInstance) -> None:  # noqa: ANN401 - Pyomo
     m.batch = pyo.Constraint(expr=pyo.quicksum(b * n * m.x[i, b, n] for i, b, n in m.COUNTS) == m.B)
     usable = [i for i in m.TYPES if batches[i]]
     m.availability = pyo.Constraint(usable, rule=lambda m, i: m.vms[i] <= m.available[i])
-    m.running = pyo.Constraint([i for i in usable if m.already[i]], rule=lambda m, i: m.vms[i] >= m.already[i])
+    m.running = pyo.Constraint([i for i in m.TYPES if m.already[i]], rule=lambda m, i: m.vms[i] >= m.already[i])
     if instance.one_batch_per_type:
         m.one_batch = pyo.Constraint(usable, rule=lambda m, i: pyo.quicksum(1 - m.x[i, b, 0] for b in batches[i]) <= 1)
     m.is_present = pyo.Constraint(m.GROUPS, rule=lambda m, i, b: m.present[i] >= 1 - m.x[i, b, 0])
