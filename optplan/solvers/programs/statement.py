@@ -17,7 +17,9 @@ from pyomo.common.log import LoggingIntercept
 
 from optplan.contracts.instance import Solution
 from optplan.contracts.result import SolveRequest, Status, Termination
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, TimeAndMoney
 from optplan.errors import EngineError, UnsupportedError
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.highs import solve_program, write_program
 from optplan.solvers.programs.program import ProgramOutcome, Scaling, TrivialInfeasibilityError, read_program
 
@@ -69,6 +71,21 @@ class Statement:
             self.native.add_component(self.CUTS, pyo.ConstraintList())
         chosen = list_ones(self.choices)
         return self.native.component(self.CUTS).add(pyo.quicksum(chosen) <= len(chosen) - 1)
+
+
+def ask_time_and_money(
+    native: Any,  # noqa: ANN401 - Pyomo has no types
+    instance: TimeAndMoney,
+    time_s: Any,  # noqa: ANN401
+    cost_usd: Any,  # noqa: ANN401
+) -> Scaling:
+    """Add to a model the limits of an instance, by their names, and its objective ``least``; return their scaling."""
+    used = {DEADLINE: time_s, BUDGET: cost_usd}
+    for limit, amount in instance.limits.items():
+        native.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
+    native.least = pyo.Objective(expr=cost_usd if instance.objective is Objective.COST else time_s)
+    rows = {id(native.component(limit)): amount for limit, amount in instance.limits.items()}
+    return Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
 
 
 def list_ones(variables: tuple[Any, ...]) -> list[Any]:

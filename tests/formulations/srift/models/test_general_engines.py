@@ -13,7 +13,7 @@ from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.general_engines import FleetModel, solve_enumeration, solve_highs
-from optplan.formulations.srift.models.statement import list_cells
+from optplan.formulations.srift.models.statement import list_groups
 from optplan.progress import Stopwatch
 
 MakeInstance = Callable[..., SriftInstance]
@@ -153,7 +153,7 @@ def test_the_relaxation_is_one(data: st.DataObject, tiny_instances: st.SearchStr
     """Every fleet of the model is proposed before one with a lower bound, and none is better than its bound."""
     instance = data.draw(tiny_instances)
     unlimited = instance.replace(deadline_s=None, budget=None)
-    if not list_cells(unlimited):
+    if not list_groups(unlimited):
         with pytest.raises(InfeasibleError, match="there are no VMs to be had of any type"):
             FleetModel(unlimited, REQUEST)
         return
