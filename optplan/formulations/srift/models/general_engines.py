@@ -23,7 +23,7 @@ from optplan.contracts.result import (
 )
 from optplan.errors import InfeasibleError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
+from optplan.formulations.srift.exact.best_first import FleetSearch
 from optplan.formulations.srift.models.statement import ROUNDING, state_model
 from optplan.progress import Stopwatch
 from optplan.solvers.layered_graphs import refuse_to_enumerate
@@ -68,16 +68,15 @@ class FleetModel:
 
 #: Most choices of counts and batches that enumeration goes through.
 MOST_CHOICES = 500_000
-_NO_FLEET = "HiGHS has found no fleet that reaches the batch within the limits"
 
 
 def solve_highs(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Let HiGHS propose fleets, the best relaxation first, and look each up, until none can be better."""
-    search = FleetSearch(instance, request.stopwatch)
+    search, what = FleetSearch(instance, request.stopwatch), "fleet that HiGHS proposes"
     try:
         model = FleetModel(instance, request)
     except InfeasibleError:
-        return answer_without_fleet(instance, request, _NO_FLEET)
+        return search.answer(request, what, Termination.COMPLETED)
     while not closes_gap(search.objective, model.bound, request.gap) and not request.stopwatch.expired:
         fleet = model.propose()
         if fleet is None:
@@ -87,27 +86,18 @@ def solve_highs(instance: SriftInstance, request: SolveRequest) -> Answer[SriftS
         if search.objective is not None and search.objective != known:
             model.require_better_than(search.objective)
             request.stopwatch.emit("highs", objective=search.objective, bound=model.bound)
-    counters = {"fleets": float(search.judged)} | {name: float(count) for name, count in model.counters.items()}
     closed = model.exhausted or closes_gap(search.objective, model.bound, request.gap)
     ended = Termination.COMPLETED if closed else Termination.TIME_LIMIT
-    if search.best is None:
-        answer = answer_without_fleet(instance, request, _NO_FLEET, ended, counters)
-        known_bound = answer.status is Status.UNKNOWN and model.bound > 0.0
-        return replace(answer, bound=model.bound, bound_proof=BoundProof.ENGINE) if known_bound else answer
-    objective = search.best.objective
-    bound = objective if model.exhausted else min(objective, model.bound)
     engine = highs.nothing_yet()
-    return Answer(
-        status=status_of(objective, bound, request.gap),
-        termination=ended,
-        solution=SriftSolution(groups=search.best.groups),
-        objective=objective,
-        bound=bound,
-        bound_proof=BoundProof.ENGINE,
-        counters=counters,
-        engine=engine.engine,
-        engine_version=engine.engine_version,
-    )
+    answer = search.answer(request, what, ended, engine=(engine.engine, engine.engine_version))
+    answer = replace(answer, counters=answer.counters | model.counters)
+    if answer.status is Status.INFEASIBLE or (search.objective is None and model.bound == 0.0):
+        return answer
+    bound = model.bound if search.objective is None else min(search.objective, model.bound)
+    if model.exhausted and search.objective is not None:
+        bound = search.objective
+    status = status_of(search.objective, bound, request.gap)
+    return replace(answer, status=status, bound=bound, bound_proof=BoundProof.ENGINE)
 
 
 def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:

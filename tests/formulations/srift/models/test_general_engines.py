@@ -172,7 +172,7 @@ def test_highs_without_time_has_a_bound_or_nothing(make_instance: MakeInstance) 
     answer = solve_highs(make_instance(), SolveRequest(stopwatch=Stopwatch(1e-9)))
     assert (answer.status, answer.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
     assert answer.bound is None
-    assert answer.warnings == ("HiGHS has found no fleet that reaches the batch within the limits",)
+    assert answer.warnings == ("no fleet that HiGHS proposes reaches the batch within the limits",)
 
 
 def test_highs_stops_at_the_gap(make_instance: MakeInstance) -> None:
