@@ -199,7 +199,7 @@ def run_engine(
     scaling = Scaling() if scaling is None else scaling
     scaling = scaling.without_scales() if engine == CP_SAT else scaling
     try:
-        read = read_program(native, scaling, names=False)
+        read = read_program(native, scaling, names=engine == CP_SAT)  # which says what has no bounds
     except TrivialInfeasibilityError as error:
         return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, culprit=str(error), engine=called.ENGINE)
     if engine == CP_SAT:
