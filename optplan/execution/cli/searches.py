@@ -62,19 +62,18 @@ class _Searches(RunKind):
         if outcome.virtual:
             said = f"{title[0].lower()}{title[1:]}" if outcome.trained else "nothing was trained"
             title = f"Virtual run: {said}"
-        spent = _seconds(outcome.time_s), _usd(outcome.cost_usd)
-        notes, facts = ["on the virtual clock"] * 2, [*won, ("time", spent[0]), ("cost", spent[1])]
-        if not _is_as_planned(outcome):
-            planned = _seconds(outcome.planned_s), _usd(outcome.planned_usd)
-            notes = [f"planned: {amount}" for amount in planned]
-            compared = zip(("time", "cost"), spent, planned, strict=True)
-            facts = [*won, *((name, _compare(actual, expected)) for name, actual, expected in compared)]
+        time, cost = _seconds(outcome.time_s), _usd(outcome.cost_usd)
+        planned = [_seconds(outcome.planned_s), _usd(outcome.planned_usd)]
+        notes = [f"planned: {amount}" for amount in planned]
+        if _is_as_planned(outcome):
+            planned, notes = [NOTHING] * 2, ["on the virtual clock"] * 2
+        facts = [*won, ("time", _compare(time, planned[0])), ("cost", _compare(cost, planned[1]))]
         facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
         facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
         facts += [("note", note) for note in outcome.notes]
         cards = [
-            Card("time", spent[0], notes[0]),
-            Card("cost", spent[1], notes[1]),
+            Card("time", time, notes[0]),
+            Card("cost", cost, notes[1]),
             Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
         ]
         sections = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
@@ -188,7 +187,7 @@ def _compare(actual: str, planned: str) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return NOTHING if seconds is None else format_seconds(seconds) if seconds else "0 s"
+    return NOTHING if seconds is None else format_seconds(seconds)
 
 
 def _usd(usd: float | None) -> str:
