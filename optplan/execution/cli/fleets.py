@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, UsageError
 from optplan.execution import records as told
-from optplan.execution.cli.kinds import RunKind, Told
+from optplan.execution.cli.kinds import Account, RunKind
 from optplan.execution.cli.run_view import Teller, say, tell_line
 from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.formulations.srift.study.replanning import name_vms
-from optplan.reporting.pages import Card, Definitions, Page, Section
+from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, format_amount, format_seconds, format_usd
 from optplan.reporting.srift.words import format_relaxation
-from optplan.reporting.tables import fact_table
 
 if TYPE_CHECKING:
-    from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.runs import Listener
 
@@ -44,23 +42,32 @@ class _Fleets(RunKind):
     def telling(self, *_: object) -> Teller:
         return partial(tell_line, describe=_describe_record)
 
-    def present(self, outcome: FleetOutcome) -> list[Shown]:
-        return [*([_VIRTUAL] if outcome.virtual else []), fact_table(_list_facts(outcome))]
-
-    def build_page(self, run: Told) -> Page:
-        outcome: FleetOutcome = run.outcome
+    def tell(self, outcome: FleetOutcome) -> Account:
         fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
-        title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
-        lead = _VIRTUAL if outcome.virtual else outcome.why
-        kind = "bad" if outcome.code else "good" if outcome.status == "ended" else "fair"
+        done = f"{outcome.iterations:,} of {outcome.target:,}"
+        time, cost = format_seconds(outcome.time_s), format_usd(outcome.cost_usd)
         cards = [
-            Card("time", format_seconds(outcome.time_s), "on the virtual clock" if outcome.virtual else ""),
-            Card("cost", format_usd(outcome.cost_usd)),
+            Card("time", time, "on the virtual clock" if outcome.virtual else ""),
+            Card("cost", cost),
             Card("VMs lost", f"{sum(outcome.lost.values()):,}", name_vms(outcome.lost)),
         ]
-        sections = run.tell_history(Section("facts", "The run", [Definitions(_list_facts(outcome))]))
-        page = Page(run.name, title, lead, outcome.status, kind, run.list_warnings(), cards, sections)
-        return page._replace(window_title="fleet")
+        facts = [
+            ("fleets", ", then ".join(outcome.fleets) or NOTHING),
+            ("lost", name_vms(outcome.lost) or NOTHING),
+            ("iterations", done),
+            ("checkpoint", outcome.checkpoint or NOTHING),
+            ("time", time),
+            ("cost", cost),
+        ]
+        if outcome.infeasibility is not None:
+            would = " or ".join(
+                f"a {one.limit} of {format_relaxation(one)} (it is {format_amount(one.limit, one.given)})"
+                for one in outcome.infeasibility.relaxations
+            )
+            facts.append(("to go on", f"--resume DIR with {would}" if would else "no limit alone would do"))
+            facts.append(("to give up", "--resume DIR --abort"))
+        clock = _VIRTUAL if outcome.virtual else ""
+        return Account(f"{done} iterations on {fleet}", clock, cards, facts, (), "The run")
 
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
         """Ask the process that follows a fleet to pause: its VMs go on."""
@@ -82,26 +89,6 @@ def _read_course(given: dict[str, Any]) -> Course | None:
     how = given.get("notice", 0.0), given.get("back", math.inf)
     losses = [Loss(name, at_s, *how) for name, at_s in given.get("lose", ())]
     return Course(tuple(losses), given.get("boots", ()), given.get("iteration_takes", ()))
-
-
-def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
-    facts = [
-        ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
-        ("fleets", ", then ".join(outcome.fleets) or NOTHING),
-        ("lost", name_vms(outcome.lost) or NOTHING),
-        ("iterations", f"{outcome.iterations:,} of {outcome.target:,}"),
-        ("checkpoint", outcome.checkpoint or NOTHING),
-        ("time", format_seconds(outcome.time_s)),
-        ("cost", format_usd(outcome.cost_usd)),
-    ]
-    if outcome.infeasibility is not None:
-        would = " or ".join(
-            f"a {one.limit} of {format_relaxation(one)} (it is {format_amount(one.limit, one.given)})"
-            for one in outcome.infeasibility.relaxations
-        )
-        facts.append(("to go on", f"--resume DIR with {would}" if would else "no limit alone would do"))
-        facts.append(("to give up", "--resume DIR --abort"))
-    return facts
 
 
 def _describe_record(record: told.Record) -> str:

@@ -1,7 +1,7 @@
 """The kinds of plans that run, and of folders that there are, as the command line knows them.
 
-A kind of runs says what options it takes beyond those of its record, how one begins, and how what happens and what
-became of it is told (:class:`RunKind`, a subclass in a module of its own each). All else is the same for all.
+A kind of runs says what options it takes beyond those of its record, how one begins, how what happens is told, and
+what became of it (:class:`RunKind`, a subclass in a module of its own each). All else is the same for all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from optplan.execution.journal import Kind
     from optplan.execution.runs import Listener, Outcome, Run
     from optplan.reporting.faces import Face
-    from optplan.reporting.pages import Page, Section
+    from optplan.reporting.pages import Card, Page, Section
     from optplan.reporting.style import Figure
 
 #: By kind of what a folder holds, who knows it.
@@ -48,6 +49,21 @@ _PARAMETERS = {
 }
 
 
+#: By status, how a run stands whose exit code says nothing worse: in a word, and how good it is.
+_BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
+
+
+class Account(NamedTuple):
+    """What became of a run, whatever its kind, from which come both what a terminal shows and its page."""
+
+    title: str
+    clock: str  #: What is said first of a run on a virtual clock; empty for one that was measured.
+    cards: Sequence[Card]
+    facts: Sequence[tuple[str, str]]  #: Besides its status.
+    sections: Sequence[Section]  #: Of its page; their tables are shown on a terminal, too.
+    heading: str = ""  #: Of the facts on its page; empty where the sections say them.
+
+
 class Told(NamedTuple):
     """How a run or a service stands: a record of its kind, and what its plan is for."""
 
@@ -62,16 +78,14 @@ class Told(NamedTuple):
 
         return [*own] if self.history is None else tell_history(self.history, own)
 
-    def list_warnings(self) -> list[str]:
-        """Say what readers of its page have to know first."""
-        return [f"{self.torn}. What follows is what can still be read."] if self.torn else []
-
 
 class RunKind(ABC):
     """Runs of a kind: followed, gone on with, looked at and stopped."""
 
     KIND: ClassVar[Kind]
     NAME: ClassVar[str]
+    #: What is said of one whose exit code is 1.
+    FAILED: ClassVar[str] = "failed"
     #: Parameters of ``optplan run PLAN`` that fill no field of its options.
     OWN: ClassVar[frozenset[str]] = frozenset()
 
@@ -84,12 +98,34 @@ class RunKind(ABC):
         """Return what says what happens in a run that begins or goes on."""
 
     @abstractmethod
-    def present(self, outcome: Any) -> list[Shown]:  # noqa: ANN401 - of its kind
-        """Show what became of a run."""
+    def tell(self, outcome: Any) -> Account:  # noqa: ANN401 - of its kind
+        """Tell what became of a run."""
 
-    @abstractmethod
+    def present(self, outcome: Outcome) -> list[Shown]:
+        """Show what became of a run."""
+        from optplan.reporting.tables import Table, fact_table
+
+        account = self.tell(outcome)
+        shown: list[Shown] = [account.clock] if account.clock else []
+        for table in (block for section in account.sections for block in section.blocks if isinstance(block, Table)):
+            shown += [table, ""]
+        return [*shown, fact_table([_state(outcome), *account.facts])]
+
     def build_page(self, told: Told) -> Page:
         """Build the page of a run."""
+        from optplan.reporting.pages import Definitions, Page, Section
+
+        outcome, account = told.outcome, self.tell(told.outcome)
+        own, facts = [*account.sections], Definitions([_state(outcome), *account.facts])
+        if account.heading:
+            own.append(Section("facts", account.heading, [facts]))
+        odd_ends = {1: (self.FAILED, "bad"), 3: ("infeasible", "bad")}
+        badge = odd_ends.get(outcome.code, _BADGES[outcome.status])
+        lead = "; ".join(filter(None, (account.clock, outcome.why)))
+        warnings = [f"{told.torn}. What follows is what can still be read."] if told.torn else []
+        window = f"{'virtual ' if outcome.virtual else ''}run of {told.name or 'a plan'}"
+        page = Page(told.name, account.title, lead, *badge, warnings, account.cards, told.tell_history(*own))
+        return page._replace(window_title=window)
 
     def draw(self, outcome: Any) -> Figure:  # noqa: ANN401 - of its kind
         """Draw what became of a run, where that alone says enough."""
@@ -218,6 +254,10 @@ def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
     if (folder / MANIFEST).is_file():
         return resolve_name(_KINDS["export"])
     return resolve_name(_KINDS["service" if is_begun(folder) else read_kind(folder)])
+
+
+def _state(outcome: Outcome) -> tuple[str, str]:
+    return "status", outcome.status + (f": {outcome.why}" if outcome.why else "")
 
 
 def name_held(outcome: Outcome, folder: Path) -> str:

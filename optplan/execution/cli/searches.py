@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.execution.cli.kinds import RunKind, Told
+from optplan.execution.cli.kinds import Account, RunKind
 from optplan.execution.cli.run_view import RunView
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
@@ -19,12 +19,9 @@ from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.segments import draw_spans
 from optplan.reporting.style import Figure
-from optplan.reporting.tables import Column, Table, fact_table, numbers
+from optplan.reporting.tables import Column, Table, numbers
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-    from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.runs import Listener, Run
 
@@ -35,9 +32,6 @@ _COLUMNS = (
 )
 
 
-#: By exit code, what is worse than a pause.
-_ODD_ENDS = {1: ("failed", "bad"), 3: ("infeasible", "bad")}
-_BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
 _COMPARED = (
     Column("run"),
     Column(""),
@@ -58,39 +52,34 @@ class _Searches(RunKind):
             return RunView(run.state, Rules.of(plan, run.options))
         return RunView(State(plan), Rules.of(plan, SearchOptions(**options)))
 
-    def present(self, outcome: RunOutcome) -> list[Shown]:
-        clock = describe_clock(outcome)
-        return [*([clock] if clock else []), segment_table(outcome), "", outcome_table(outcome)]
-
-    def build_page(self, told: Told) -> Page:
-        outcome, name = told.outcome, told.name
+    def tell(self, outcome: RunOutcome) -> Account:
         best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
-        badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
+        won = _list_winner("winner" if is_winner else "best so far", best)
         title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
         if best is not None:
             title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"
+            title += f" ({_list_configuration(best)})" if best.configuration else ""
         if outcome.virtual:
-            title = (
-                f"Virtual run: {title[0].lower()}{title[1:]}" if outcome.trained else "Virtual run: nothing was trained"
-            )
-        notes = [f"planned: {_seconds(outcome.planned_s)}", f"planned: {_usd(outcome.planned_usd)}"]
+            said = f"{title[0].lower()}{title[1:]}" if outcome.trained else "nothing was trained"
+            title = f"Virtual run: {said}"
+        time, cost = _seconds(outcome.time_s), _usd(outcome.cost_usd)
+        planned = [_seconds(outcome.planned_s), _usd(outcome.planned_usd)]
+        notes = [f"planned: {amount}" for amount in planned]
         if _is_as_planned(outcome):
-            notes = ["on the virtual clock"] * 2
+            planned, notes = [NOTHING] * 2, ["on the virtual clock"] * 2
+        facts = [*won, ("time", _compare(time, planned[0])), ("cost", _compare(cost, planned[1]))]
+        facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
+        facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
+        facts += [("note", note) for note in outcome.notes]
         cards = [
-            Card("time", _seconds(outcome.time_s), notes[0]),
-            Card("cost", _usd(outcome.cost_usd), notes[1]),
+            Card("time", time, notes[0]),
+            Card("cost", cost, notes[1]),
             Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
         ]
-        if best is not None and best.configuration:
-            title += f" ({_list_configuration(best)})"
-        own = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
-        if best is not None:
-            heading = "The winner" if is_winner else "Best so far"
-            own.append(Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
-        sections = told.tell_history(*own)
-        said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
-        window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
-        return Page(name, title, said, badge, kind, told.list_warnings(), cards, sections, window_title=window_title)
+        sections = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
+        if won:
+            sections.append(Section("winner", "The winner" if is_winner else "Best so far", [Definitions(won)]))
+        return Account(title, describe_clock(outcome), cards, facts, sections)
 
     def draw(self, outcome: RunOutcome) -> Figure:
         """Draw when segments were to go on, and below that when they did; one that has not ended ends now."""
@@ -137,23 +126,6 @@ def segment_table(outcome: RunOutcome) -> Table:
     return Table(title, _COLUMNS, rows, num_keys=2)
 
 
-def outcome_table(outcome: RunOutcome) -> RichTable:
-    """Make the table of what a run came to."""
-    facts = [("status", outcome.status + (f": {outcome.why}" if outcome.why else ""))]
-    if outcome.winner is not None:
-        facts += _list_winner("winner", outcome.winner)
-    elif outcome.best is not None:
-        facts += _list_winner("best so far", outcome.best)
-    as_planned = _is_as_planned(outcome)
-    planned = (NOTHING, NOTHING) if as_planned else (_seconds(outcome.planned_s), _usd(outcome.planned_usd))
-    facts.append(("time", _compare(_seconds(outcome.time_s), planned[0])))
-    facts.append(("cost", _compare(_usd(outcome.cost_usd), planned[1])))
-    facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
-    facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
-    facts += [("note", note) for note in outcome.notes]
-    return fact_table(facts)
-
-
 def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
     """Make a table of several runs, each planned and actual; on a virtual clock that follows the plan, that alone."""
     rows = []
@@ -193,7 +165,9 @@ def _metric(trial: Winner) -> str:
     return "no number" if trial.metric is None else f"{trial.metric:.6g}"
 
 
-def _list_winner(what: str, winner: Winner) -> list[tuple[str, str]]:
+def _list_winner(what: str, winner: Winner | None) -> list[tuple[str, str]]:
+    if winner is None:
+        return []
     shown = NOTHING if winner.metric is None else f"{winner.metric:.6g}"
     facts = [(what, f"{winner.trial}, {shown} after {winner.iterations:,} iterations")]
     if winner.configuration:
@@ -213,7 +187,7 @@ def _compare(actual: str, planned: str) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return NOTHING if seconds is None else format_seconds(seconds) if seconds else "0 s"
+    return NOTHING if seconds is None else format_seconds(seconds)
 
 
 def _usd(usd: float | None) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
-from optplan.execution.cli.kinds import RunKind, Told
+from optplan.execution.cli.kinds import Account, RunKind
 from optplan.execution.cli.run_view import Teller, tell_line
 from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.execution.streams.state import read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance
-from optplan.reporting.pages import Card, Definitions, Page, Section
+from optplan.reporting.pages import Card, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.tables import Column, Table, fact_table, numbers
+from optplan.reporting.tables import Column, Table, numbers
 
 if TYPE_CHECKING:
-    from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.runs import Listener
 
@@ -30,13 +29,12 @@ _COLUMNS = (
 
 #: What is said of a stream on the virtual clock.
 _VIRTUAL = "virtual stream: nothing was trained; times are those of the instance"
-#: By exit code, what is known in a word, and how good it is.
-_BADGES = {0: ("done", "good"), 1: ("jobs were given up", "bad")}
 
 
 class _Streams(RunKind):
     KIND = "stream"
     NAME = "a stream of jobs"
+    FAILED = "jobs were given up"
     OWN = frozenset({"jobs", "learn", "truth"})
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> StreamOutcome:
@@ -51,29 +49,30 @@ class _Streams(RunKind):
     def telling(self, *_: object) -> Teller:
         return tell_line
 
-    def present(self, outcome: StreamOutcome) -> list[Shown]:
-        told = [_VIRTUAL] if outcome.virtual else []
-        return [*told, _make_table(outcome), "", fact_table(_list_facts(outcome))]
-
-    def build_page(self, told: Told) -> Page:
-        outcome: StreamOutcome = told.outcome
+    def tell(self, outcome: StreamOutcome) -> Account:
         jobs, done = (sum(getattr(one, what) for one in outcome.classes) for what in ("jobs", "completed"))
+        actual, planned = _seconds(outcome.actual_jct_s), _seconds(outcome.planned_jct_s)
         title = f"{done:,} of {jobs:,} jobs done"
         if outcome.actual_jct_s is not None:
-            title += f", in {_seconds(outcome.actual_jct_s)} on average (planned: {_seconds(outcome.planned_jct_s)})"
-        lead = _VIRTUAL if outcome.virtual else ""
-        badge = _BADGES.get(outcome.code, (outcome.status, "fair"))
+            title += f", in {actual} on average (planned: {planned})"
+        dropped = f"; given up: {len(outcome.dropped):,}" if outcome.dropped else ""
         cards = [
-            Card("mean completion time", _seconds(outcome.actual_jct_s), f"planned: {_seconds(outcome.planned_jct_s)}"),
+            Card("mean completion time", actual, f"planned: {planned}"),
             Card("GPU-hours of nodes", _hours(outcome.node_gpu_hours), f"held by jobs: {_hours(outcome.gpu_hours)}"),
-            Card("jobs", f"{jobs:,}", _count_done(outcome)),
+            Card("jobs", f"{jobs:,}", f"done: {done:,}{dropped}"),
         ]
-        sections = told.tell_history(
-            Section("classes", "Classes of jobs", [_make_table(outcome)]),
-            Section("facts", "The whole stream", [Definitions(_list_facts(outcome))]),
-        )
-        warnings = told.list_warnings()
-        return Page(told.name, title, lead, *badge, warnings, cards, sections, window_title="stream of jobs")
+        facts = [
+            ("mean completion time", f"{actual} (planned {planned})"),
+            ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
+            ("GPU-hours of nodes", _hours(outcome.node_gpu_hours) + _say_starting(outcome)),
+            ("tables learned", f"{outcome.tables:,}"),
+            ("changes of width", f"{outcome.changes:,}"),
+            ("time", format_seconds(outcome.time_s)),
+        ]
+        facts += [("arrivals", outcome.drift)] if outcome.drift else []
+        facts += [(f"given up: {name}", why) for name, why in outcome.dropped.items()]
+        classes = Section("classes", "Classes of jobs", [_make_table(outcome)])
+        return Account(title, _VIRTUAL if outcome.virtual else "", cards, facts, [classes], "The whole stream")
 
 
 def _make_table(outcome: StreamOutcome) -> Table:
@@ -86,25 +85,6 @@ def _make_table(outcome: StreamOutcome) -> Table:
         rows.append(("", "virtual" if outcome.virtual else "actual", f"{one.completed:,}", *actual, widths))
     title = "Planned, and on the virtual clock" if outcome.virtual else "Planned against actual"
     return Table(title, _COLUMNS, rows, num_keys=2)
-
-
-def _list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
-    facts = [
-        ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
-        ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),
-        ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
-        ("GPU-hours of nodes", _hours(outcome.node_gpu_hours) + _say_starting(outcome)),
-        ("tables learned", f"{outcome.tables:,}"),
-        ("changes of width", f"{outcome.changes:,}"),
-        ("time", format_seconds(outcome.time_s)),
-    ]
-    facts += [("arrivals", outcome.drift)] if outcome.drift else []
-    return [*facts, *((f"given up: {name}", why) for name, why in outcome.dropped.items())]
-
-
-def _count_done(outcome: StreamOutcome) -> str:
-    done, dropped = sum(one.completed for one in outcome.classes), len(outcome.dropped)
-    return f"done: {done:,}" + (f"; given up: {dropped:,}" if dropped else "")
 
 
 def _say_starting(outcome: StreamOutcome) -> str:

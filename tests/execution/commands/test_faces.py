@@ -7,6 +7,8 @@ import html
 import pytest
 
 from optplan.errors import UnsupportedError
+from optplan.execution.cli import fleets, streams
+from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.fleets.running import FleetOutcome
 from optplan.execution.runs import Outcome
 from optplan.execution.streams.running import ClassOutcome, StreamOutcome
@@ -71,3 +73,24 @@ def test_many_classes_leave_room_for_the_whole() -> None:
     assert len(lines) == 15
     assert "more lines" in lines[1]
     assert lines[-1].startswith("time ")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "code", "badge"),
+    [
+        (STREAM, "running", 0, ("running", "fair")),
+        (STREAM, "ended", 0, ("done", "good")),
+        (STREAM, "ended", 1, ("jobs were given up", "bad")),
+        (STREAM, "paused", 130, ("paused", "fair")),
+        (FLEET, "running", 0, ("running", "fair")),
+        (FLEET, "ended", 1, ("failed", "bad")),
+        (FLEET, "paused", 3, ("infeasible", "bad")),
+        (FLEET, "paused", 4, ("paused", "fair")),
+    ],
+)
+def test_a_page_says_how_a_run_stands(outcome: Outcome, status: str, code: int, badge: tuple[str, str]) -> None:
+    """One that still runs is not done, whatever its kind; the reason of a pause stands at the top."""
+    kinds: dict[str, RunKind] = {"stream": streams.KIND, "fleet": fleets.KIND}
+    page = kinds[outcome.kind].build_page(Told(outcome.replace(status=status, code=code, why="it was asked to"), "one"))
+    assert (page.badge, page.badge_kind) == badge
+    assert (page.lead, page.window_title) == ("it was asked to", "run of one")
