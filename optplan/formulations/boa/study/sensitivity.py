@@ -198,7 +198,7 @@ def _run_samples(
 
 def _run_sample(truth: BoaInstance, solution: BoaSolution, *, compare: bool) -> _Sample:
     judged = evaluate(truth, solution)
-    # Without its checks, which would take most of the time on the way from another process.
+    # Without its checks: nobody asks for them, and samples come from other processes.
     return replace(judged, checks=()), _find_best(truth, judged) if compare else None
 
 
