@@ -358,3 +358,12 @@ def test_models_are_written_for_other_programs() -> None:
     assert "row_length_vision_3_" in model.write("mps")
     # 84 nodes: each of 28 x and 16 z has a column
     assert model.write("mps").count("x_vision_1_v100_1_") > 1
+
+
+def test_cp_sat_solves_models_with_bounds() -> None:
+    """It finds what HiGHS finds; a model with a variable that has no bound above is refused by its name."""
+    bounded = optplan.read_instance("seer-fcn-180min")
+    by_highs, by_cp_sat = (optplan.model(bounded).solve(engine) for engine in ("", "cp-sat"))
+    assert (by_cp_sat.objective, by_cp_sat.engine) == (by_highs.objective, "CP-SAT")
+    with pytest.raises(UnsupportedError, match=r"CP-SAT needs a lower and an upper bound of every variable, and \w+"):
+        optplan.model(optplan.read_instance("srift-case1")).solve("cp-sat")

@@ -19,7 +19,7 @@ import numpy as np
 from optplan.contracts.result import Result, Status
 from optplan.execution.online.decisions import Allocator, decide
 from optplan.execution.online.events import Measurement
-from optplan.execution.online.jobs import ActiveJob, Node, Rules
+from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.publisher import Publisher, Reply
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
@@ -69,8 +69,8 @@ def _measure_decisions(plan: BoaPlan, times: int) -> Iterator[Row]:
     places = decide(table, jobs, nodes, rules).places
     held = [replace(job, place=places[job.name]) for job in jobs]
     allocator = Allocator(table, rules)
-    for number, (name, node) in enumerate(nodes.items()):
-        allocator.add_node(name, node, number)
+    for number, (name, gpu_type) in enumerate(nodes.items()):
+        allocator.add_node(name, gpu_type, number)
     for job in held:
         allocator.put(job)
     name = f"{_JOBS:,} jobs on {_NODES:,} nodes"
@@ -85,7 +85,7 @@ def _measure_decisions(plan: BoaPlan, times: int) -> Iterator[Row]:
     yield _measure(name, "placement", PLACEMENT_GOAL_S, times, lambda: _serve(table, fresh, few, rules))
 
 
-def _serve(table: WidthTable, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> int:
+def _serve(table: WidthTable, jobs: Sequence[ActiveJob], nodes: Mapping[str, str], rules: Rules) -> int:
     """Decide from nothing, and return how many hold something."""
     decision = decide(table, jobs, nodes, rules)
     return len(decision.places) - len(decision.waiting)
@@ -112,8 +112,8 @@ def _draw_jobs(table: WidthTable, count: int, random: np.random.Generator) -> li
     ]
 
 
-def _make_nodes(table: WidthTable, count: int) -> dict[str, Node]:
-    return {f"node-{number:05d}": Node(_GPUS, table.gpu_types[0]) for number in range(count)}
+def _make_nodes(table: WidthTable, count: int) -> dict[str, str]:
+    return {f"node-{number:05d}": table.gpu_types[0] for number in range(count)}
 
 
 def _measure(what: str, where: str, goal_s: float | None, times: int, act: Callable[[], int]) -> Row:

@@ -30,7 +30,7 @@ _PLANNERS = (
     "published-cost-aware",
     "published-throughput-aware",
 )
-_ENGINES = ("cp-sat", bayesian.NAME)
+_ENGINES = ("highs", bayesian.NAME)
 _ENGINE_LIMIT_S = 30.0
 #: Large problems: VMs of each type, global batch, choices of batches; seconds that the exact solver gets.
 _MOST, _BATCH, _CHOICES, _LIMIT_S = 64, 8192, 6, 10.0
@@ -100,8 +100,8 @@ def _large_rows(types: int, seed: int, *, engine: bool) -> Iterator[Row]:
         exact = measure_solve(instance, label, _EXACT, time_limit_s=_LIMIT_S, extra=dict(extra))
         yield exact
         yield compare_rows(measure_solve(instance, label, "published-eager", extra=dict(extra)), exact)
-        if engine and _takes("cp-sat", instance):
-            row = measure_solve(instance, label, "cp-sat", time_limit_s=_ENGINE_LIMIT_S, extra=dict(extra))
+        if engine and _takes("highs", instance):
+            row = measure_solve(instance, label, "highs", time_limit_s=_ENGINE_LIMIT_S, extra=dict(extra))
             yield compare_rows(row, exact)
 
 

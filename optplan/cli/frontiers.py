@@ -289,24 +289,16 @@ def _write_figure(views: Sequence[FrontierCurve]) -> str:
 
 
 def _print_frontier(view: FrontierCurve, *, is_first: bool) -> None:
-    from optplan.reporting.boa.frontier_tables import present_frontier
-    from optplan.reporting.boa.tables import list_budgets
+    from optplan.reporting.boa.frontier_tables import list_asked, present_frontier
 
     first = [] if is_first else [""]
     print_answer(*first, *present_frontier(view.label, view.instance, view.frontier, view.shown, more=MORE_POINTS))
-    for asked_of in dict.fromkeys(answer.instance for answer in view.asked):
-        answers = [answer for answer in view.asked if answer.instance == asked_of]
-        heading = "As asked:" if asked_of == view.instance else "As asked, all jobs counting alike:"
-        proven = [answer.proven for answer in answers]
-        print_answer("", heading, "", list_budgets(asked_of, [answer.point for answer in answers], bounds=proven))
-    if view.asked:
-        said = "The bounds were derived again from the certificates, without the solver: no plan within these budgets"
-        print_answer("", f"{said} is better, mixed ones included.")
+    for part in list_asked(view):
+        print_answer("", part)
 
 
 def _print_sweep(view: FrontierCurve, solver: str) -> None:
-    from optplan.reporting.boa.tables import list_sweep
+    from optplan.reporting.boa.frontier_tables import list_reached
 
-    points = view.sweeps[solver]
-    if points:
-        print_answer("", f"{solver} at these budgets:", "", list_sweep(view.instance, points))
+    for part in list_reached(view, solver):
+        print_answer("", part)

@@ -9,7 +9,6 @@ from optplan.execution.online.decisions import decide as decide
 from optplan.execution.online.events import Measurement as Measurement
 from optplan.execution.online.jobs import (
     ActiveJob as ActiveJob,
-    Node as Node,
     Rules as Rules,
 )
 from optplan.execution.online.width_table import WidthTable as WidthTable

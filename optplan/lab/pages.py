@@ -10,7 +10,7 @@ import numpy as np
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_traces import JobTrace, Level
 from optplan.lab.cluster.outcome import Outcome, find_queued_s
-from optplan.lab.spot.replaying import SpotOutcome, name_place
+from optplan.lab.spot.replaying import SpotOutcome, Stretch, name_place
 from optplan.lab.spot.trials import Score
 from optplan.lab.starts import RuleOutcome, StartStudy
 from optplan.reporting.boa.logs import list_sizes, use_of_log
@@ -18,7 +18,7 @@ from optplan.reporting.job_use import Use, tell_use
 from optplan.reporting.pages import Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
-from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 
 #: The least mean of any policy with as many GPU-hours, in the results of a simulation: with pauses, and without.
@@ -68,27 +68,27 @@ def list_applications(outcome: Outcome) -> Table:
     return Table("Applications", [Column("application"), *numbers("jobs", "mean completion time", "GPU-hours")], rows)
 
 
+_SIMULATIONS: Columns[Mapping[str, Any]] = {
+    Column("workload"): lambda told: told["workload"],
+    Column("policy"): lambda told: told["plan"] or told["policy"],
+    numeric("nodes"): lambda told: "as needed" if told["nodes"] is None else f"{told['nodes']:,}",
+    numeric("seed"): lambda told: str(told["seed"]),
+    numeric("jobs"): lambda told: f"{told['completed']:,} of {told['num_jobs']:,}",
+    numeric("mean time"): lambda told: _say_seconds(told["mean_jct_s"]),
+    numeric("over the least"): lambda told: (
+        f"x {told['mean_jct_s'] / told[_LEAST[0]]:.3f}" if told.get(_LEAST[0]) else NOTHING
+    ),
+    numeric("P95"): lambda told: _say_seconds(told["p95_jct_s"]),
+    numeric("GPU-hours"): lambda told: f"{told['gpu_hours']:,.1f}",
+    numeric("node GPU-hours"): lambda told: f"{told['node_gpu_hours']:,.1f}",
+    numeric("P95 of GPUs"): lambda told: f"{told['p95_gpus']:,}",
+    numeric("efficiency"): lambda told: _say(told["efficiency"], ".1%"),
+}
+
+
 def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
     """Show the main figures of several simulations, as their JSON has them, one row each."""
-    rows = [
-        {
-            "workload": told["workload"],
-            "policy": told["plan"] or told["policy"],
-            "nodes": "as needed" if told["nodes"] is None else f"{told['nodes']:,}",
-            "seed": str(told["seed"]),
-            "jobs": f"{told['completed']:,} of {told['num_jobs']:,}",
-            "mean time": _say_seconds(told["mean_jct_s"]),
-            "over the least": f"x {told['mean_jct_s'] / told[_LEAST[0]]:.3f}" if told.get(_LEAST[0]) else NOTHING,
-            "P95": _say_seconds(told["p95_jct_s"]),
-            "GPU-hours": f"{told['gpu_hours']:,.1f}",
-            "node GPU-hours": f"{told['node_gpu_hours']:,.1f}",
-            "P95 of GPUs": f"{told['p95_gpus']:,}",
-            "efficiency": _say(told["efficiency"], ".1%"),
-        }
-        for told in results
-    ]
-    columns = [Column(name, is_number=place > 1) for place, name in enumerate(rows[0])]
-    return Table("Simulations", columns, [[*row.values()] for row in rows], 2)
+    return tabulate("Simulations", _SIMULATIONS, results, 2)
 
 
 def say_problems(told: Outcome | StartStudy) -> list[str]:
@@ -163,43 +163,40 @@ def _draw_efficiency(outcome: Outcome) -> Figure:
     return figure
 
 
+_SCORES: Columns[Score] = {
+    Column("deadline"): lambda told: format_duration(told.deadline_s),
+    Column("policy"): lambda told: told.policy,
+    numeric("cost"): lambda told: f"${told.cost_usd:,.2f}",
+    numeric("to hindsight"): lambda told: f"{told.ratio:.3f}",
+    numeric("P95"): lambda told: f"{told.high_ratio:.3f}",
+    numeric("kept"): lambda told: f"{told.kept:.0%}",
+    numeric("spot h"): lambda told: f"{told.spot_hours:,.1f}",
+    numeric("on demand h"): lambda told: f"{told.on_demand_hours:,.1f}",
+    numeric("starts"): lambda told: f"{told.starts:.1f}",
+    numeric("losses"): lambda told: f"{told.losses:.1f}",
+}
+
+
 def compare_policies(scores: Sequence[Score]) -> Table:
     """Show how policies did, one row each for each deadline."""
-    columns = numbers("cost", "to hindsight", "P95", "kept", "spot h", "on demand h", "starts", "losses")
-    rows = [
-        [
-            format_duration(told.deadline_s),
-            told.policy,
-            f"${told.cost_usd:,.2f}",
-            f"{told.ratio:.3f}",
-            f"{told.high_ratio:.3f}",
-            f"{told.kept:.0%}",
-            f"{told.spot_hours:,.1f}",
-            f"{told.on_demand_hours:,.1f}",
-            f"{told.starts:.1f}",
-            f"{told.losses:.1f}",
-        ]
-        for told in scores
-    ]
-    return Table("Policies", [Column("deadline"), Column("policy"), *columns], rows, 2)
+    return tabulate("Policies", _SCORES, scores, 2)
 
 
 def list_segments(outcome: SpotOutcome) -> Table:
     """Show where a job was when."""
-    step_s = outcome.job.step_s
-    rows = [
-        [
-            f"{stretch.start * step_s / SECONDS_PER_HOUR:.2f}",
-            f"{stretch.stop * step_s / SECONDS_PER_HOUR:.2f}",
-            name_place(stretch.place, outcome.zones),
-            f"{stretch.trained * step_s / SECONDS_PER_HOUR:.2f}",
-            f"${stretch.cost_usd:,.2f}",
-            "lost" if stretch.is_lost else "",
-        ]
-        for stretch in outcome.stretches
-    ]
-    columns = [*numbers("from h", "to h"), Column("where"), *numbers("trained h", "cost"), Column("")]
-    return Table(outcome.policy, columns, rows, 1)
+
+    def say_hours(steps: int) -> str:
+        return f"{steps * outcome.job.step_s / SECONDS_PER_HOUR:.2f}"
+
+    columns: Columns[Stretch] = {
+        numeric("from h"): lambda stretch: say_hours(stretch.start),
+        numeric("to h"): lambda stretch: say_hours(stretch.stop),
+        Column("where"): lambda stretch: name_place(stretch.place, outcome.zones),
+        numeric("trained h"): lambda stretch: say_hours(stretch.trained),
+        numeric("cost"): lambda stretch: f"${stretch.cost_usd:,.2f}",
+        Column(""): lambda stretch: "lost" if stretch.is_lost else "",
+    }
+    return tabulate(outcome.policy, columns, outcome.stretches)
 
 
 #: Rows of the trade-off that are shown.
@@ -219,21 +216,16 @@ NOT_PROVEN = (
 def compare_rules(study: StartStudy) -> Table:
     """Show the rules, one row each."""
     at_once = study.summarise(study.rules[0])["cost_usd"]
-    rows = []
-    for each in study.rules:
-        told = study.summarise(each)
-        rows.append(
-            [
-                each.rule,
-                f"${told['cost_usd']:,.2f}",
-                _write_saving(told["cost_usd"], at_once),
-                f"${each.node_cost_usd:,.2f}",
-                format_seconds(told["mean_wait_s"]),
-                format_seconds(told["mean_jct_s"]),
-            ]
-        )
-    columns = numbers("cost of GPUs", "saved", "of whole nodes", "mean wait", "mean completion time")
-    return Table("What each rule costs, and how long jobs wait", [Column("start"), *columns], rows)
+    columns: Columns[tuple[RuleOutcome, Mapping[str, Any]]] = {
+        Column("start"): lambda row: row[0].rule,
+        numeric("cost of GPUs"): lambda row: f"${row[1]['cost_usd']:,.2f}",
+        numeric("saved"): lambda row: _write_saving(row[1]["cost_usd"], at_once),
+        numeric("of whole nodes"): lambda row: f"${row[0].node_cost_usd:,.2f}",
+        numeric("mean wait"): lambda row: format_seconds(row[1]["mean_wait_s"]),
+        numeric("mean completion time"): lambda row: format_seconds(row[1]["mean_jct_s"]),
+    }
+    rules = [(each, study.summarise(each)) for each in study.rules]
+    return tabulate("What each rule costs, and how long jobs wait", columns, rules)
 
 
 def list_classes(study: StartStudy) -> Table:
@@ -260,24 +252,19 @@ def _write_class(study: StartStudy, name: str, first: RuleOutcome, last: RuleOut
     ]
 
 
+_TRADE_OFF: Columns[Mapping[str, float | None]] = {
+    numeric("mean wait"): lambda point: format_seconds(point["mean_wait_s"] or 0.0),
+    numeric("mean completion time"): lambda point: format_seconds(point["mean_jct_s"] or 0.0),
+    numeric("least cost"): lambda point: f"${point['cost_usd']:,.2f}",
+    numeric("an hour waited saves"): lambda point: _say_saved(point["saved_usd_per_hour_waited"]),
+}
+
+
 def list_trade_off(study: StartStudy) -> Table:
     """Show the trade-off of money and waiting at a few points, the first and the last among them."""
     points = study.list_trade_off()
     shown = sorted({round(row * (len(points) - 1) / (_ROWS - 1)) for row in range(_ROWS)})
-    rows = []
-    for number in shown:
-        point = points[number]
-        saved, wait_s, jct_s, cost = (point[name] for name in point)
-        rows.append(
-            [
-                format_seconds(wait_s or 0.0),
-                format_seconds(jct_s or 0.0),
-                f"${cost:,.2f}",
-                NOTHING if saved is None else f"${saved:,.3f}",
-            ]
-        )
-    columns = numbers("mean wait", "mean completion time", "least cost", "an hour waited saves")
-    return Table("The least cost for a mean wait", columns, rows)
+    return tabulate("The least cost for a mean wait", _TRADE_OFF, [points[number] for number in shown])
 
 
 def build_starts_page(study: StartStudy, name: str) -> Page:
@@ -310,6 +297,10 @@ def build_starts_page(study: StartStudy, name: str) -> Page:
         ],
         sections=sections,
     )
+
+
+def _say_saved(usd: float | None) -> str:
+    return NOTHING if usd is None else f"${usd:,.3f}"
 
 
 def _write_saving(cost: float, at_once: float) -> str:

@@ -7,7 +7,7 @@ deadlines and budgets play no part, nor do interruptions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -94,26 +94,25 @@ class AverageEfficiency(FrozenModel):
 def study_scaling(
     instance: SriftInstance,
     mode: ScalingMode,
+    sizes: Sequence[int] = PAPER_SIZES,
     *,
-    vms: Sequence[int] | None = None,
-    worlds: Sequence[int] | None = None,
-    batches: Mapping[str, int] | None = None,
+    in_gpus: bool = False,
+    batch: int | None = None,
 ) -> ScalingStudy:
-    """Predict throughput and cost-efficiency of fleets of one type, by numbers of VMs or ranks, of every type."""
-    # Weak scaling has ``batches`` for each GPU by type, the profile's largest unless given; strong the global batch.
-    sizes = _read_sizes(vms, worlds)
-    if batches and mode is ScalingMode.STRONG:
-        raise UsageError("batches: strong scaling shares the global batch; leave them out, or ask for weak scaling")
-    unknown = [name for name in batches or {} if name not in instance.types]
-    if unknown:
-        raise UsageError(f"batches: no type {unknown[0]!r}; the instance has {', '.join(instance.types)}")
+    """Predict throughput and cost-efficiency of fleets of one type, by numbers of VMs or GPUs, of every type."""
+    # Weak scaling has the ``batch`` on each GPU, the profile's largest unless given; strong the global batch.
+    wrong = [size for size in sizes if size < 1]
+    if wrong or not sizes:
+        raise UsageError(f"sizes: got {list(sizes)}; whole numbers from 1 on are needed, at least one of them")
+    if batch is not None and mode is ScalingMode.STRONG:
+        raise UsageError("batch: strong scaling shares the global batch; leave it out, or ask for weak scaling")
     model = IterationModel(instance)
     points, left_out = [], []
     for name, vm in instance.types.items():
         largest = instance.job.devices[vm.gpu].largest_batch
-        each = (batches or {}).get(name, largest) if mode is ScalingMode.WEAK else None
-        for size in sizes:
-            found = _size_fleet(instance, vm, size, in_ranks=worlds is not None, each=each)
+        each = None if mode is ScalingMode.STRONG else largest if batch is None else batch
+        for size in sorted(set(sizes)):
+            found = _size_fleet(instance, vm, size, in_ranks=in_gpus, each=each)
             if isinstance(found, str):
                 left_out.append(LeftOut(type=name, size=size, reason=found))
             else:
@@ -127,16 +126,6 @@ def study_scaling(
         points=tuple(point.replace(relative_efficiency=point.samples_per_usd / best) for point in points),
         left_out=tuple(left_out),
     )
-
-
-def _read_sizes(vms: Sequence[int] | None, worlds: Sequence[int] | None) -> list[int]:
-    if vms is not None and worlds is not None:
-        raise UsageError("sizes: give numbers of VMs, or world sizes, not both")
-    given = PAPER_SIZES if vms is None and worlds is None else vms if vms is not None else worlds or ()
-    wrong = [size for size in given if size < 1]
-    if wrong or not given:
-        raise UsageError(f"sizes: got {list(given)}; whole numbers from 1 on are needed, at least one of them")
-    return sorted(set(given))
 
 
 def _size_fleet(

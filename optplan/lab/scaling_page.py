@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
-from optplan.lab.scaling import (
-    ScalingMode,
-    ScalingPoint,
-    ScalingStudy,
-    average_efficiency,
-)
+from optplan.lab.scaling import ScalingMode, ScalingPoint, ScalingStudy, average_efficiency
 from optplan.reporting import style
 from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
 from optplan.reporting.tables import Column, Columns, Table, numeric, tabulate
+
+#: A number of VMs, what is drawn of so many, and what is said of them.
+_Place: TypeAlias = tuple[int, float, str]
 
 _COLUMNS: Columns[ScalingPoint] = {
     Column("VM"): lambda point: point.type,
@@ -52,14 +51,11 @@ def say_left_out(study: ScalingStudy) -> list[str]:
 def draw_efficiency(studies: Sequence[ScalingStudy]) -> style.Figure:
     """Draw cost-efficiency over the number of VMs, averaged over jobs, as figure 2 does."""
     found = average_efficiency(studies)
-    names = list(dict.fromkeys(one.type for one in found))
-    figure = _new_chart(sorted({one.vms for one in found}))
-    colors = style.color_types(names)
-    for name in names:
-        own = sorted((one for one in found if one.type == name), key=lambda one: one.vms)
-        said = (f"{one.vms} {name}: {format_share(one.relative_efficiency)} of the best" for one in own)
-        places = [(one.vms, 100.0 * one.relative_efficiency) for one in own]
-        _add_line(figure, name, colors[name], places, said)
+    lines: dict[str, list[_Place]] = {one.type: [] for one in found}
+    for one in sorted(found, key=lambda one: one.vms):
+        said = f"{one.vms} {one.type}: {format_share(one.relative_efficiency)} of the best"
+        lines[one.type].append((one.vms, 100.0 * one.relative_efficiency, said))
+    figure = _draw_lines(lines)
     jobs = "" if len(studies) == 1 else f", mean of {len(studies)} jobs"
     figure.update_yaxes(title_text=f"samples for a dollar, % of the best{jobs}", rangemode="tozero")
     return figure
@@ -67,11 +63,10 @@ def draw_efficiency(studies: Sequence[ScalingStudy]) -> style.Figure:
 
 def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint], float]) -> style.Figure:
     """Draw one figure of a study over the number of VMs, as figure 3 does, on scales of factors."""
-    figure = _new_chart(sorted({point.vms for point in study.points}))
-    colors = style.color_types(study.types)
-    for name in study.types:
-        own = study.points_of(name)
-        _add_line(figure, name, colors[name], [(point.vms, measure(point)) for point in own], map(_describe, own))
+    lines = {
+        name: [(point.vms, measure(point), _describe(point)) for point in study.points_of(name)] for name in study.types
+    }
+    figure = _draw_lines(lines)
     every = [measure(point) for point in study.points]
     figure.update_yaxes(title_text=what, **style.scale_by_doubling(min(every), max(every), is_whole=False))
     return figure
@@ -132,18 +127,17 @@ def _tell_study(study: ScalingStudy, place: str) -> Section:
     return Section(place, f"{study.network}, {study.mode.value} scaling", blocks)
 
 
-def _new_chart(sizes: Sequence[int]) -> style.Figure:
-    ticks = {"tickmode": "array", "tickvals": list(sizes), "ticktext": [f"{size:,}" for size in sizes]}
-    return style.finish(style.new_figure(height=340, top=36), {"title_text": "VMs", "type": "log"} | ticks, {})
-
-
-def _add_line(
-    figure: style.Figure, name: str, color: str, places: Sequence[tuple[int, float]], hover: Iterable[str]
-) -> None:
-    words = (style.escape_text(text).replace("\n", "<br>") for text in hover)
-    points = [(vms, value, said) for (vms, value), said in zip(places, words, strict=True)]
-    look = {"line": {"color": color, "width": 2}, "marker": {"size": 7, "color": color}}
-    style.add_points(figure, style.shorten_name(name), points, mode="lines+markers", **look)
+def _draw_lines(lines: Mapping[str, Sequence[_Place]]) -> style.Figure:
+    """Draw a line for each type of VM over their number."""
+    sizes = sorted({vms for places in lines.values() for vms, _, _ in places})
+    ticks = {"tickmode": "array", "tickvals": sizes, "ticktext": [f"{size:,}" for size in sizes]}
+    figure = style.finish(style.new_figure(height=340, top=36), {"title_text": "VMs", "type": "log"} | ticks, {})
+    colors = style.color_types(list(lines))
+    for name, places in lines.items():
+        points = [(vms, value, style.escape_text(said).replace("\n", "<br>")) for vms, value, said in places]
+        look = {"line": {"color": colors[name], "width": 2}, "marker": {"size": 7, "color": colors[name]}}
+        style.add_points(figure, style.shorten_name(name), points, mode="lines+markers", **look)
+    return figure
 
 
 def _describe(point: ScalingPoint) -> str:

@@ -27,7 +27,7 @@ from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path, tell_arrivals
+from optplan.lab.cluster.policies.naming import make_policy, split_file, tell_arrivals
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication
 from optplan.lab.cluster.profiled_jobs import make_jobs as make_profiled_jobs
@@ -81,7 +81,6 @@ class Cell(FrozenModel):
     draw_jobs: Annotated[int, Field(ge=1)] | None = None
     draw_span_s: Annotated[float, Field(gt=0)] | None = None
     policy: str
-    target: str | None = None
     knowledge: Knowledge = Knowledge.TRUTH
     gpu: str | None = None
     gpus_per_node: Annotated[int, Field(ge=1)] | None = None
@@ -133,7 +132,7 @@ class Cell(FrozenModel):
 
     def run(self) -> tuple[Outcome, dict[str, Any]]:
         """Simulate it; return what came of it, and the same as ``optplan simulate cluster --json`` writes it."""
-        policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
+        policy = make_policy(self.policy, knowledge=self.knowledge)
         jobs, gpus_per_node, start_s = self.make_jobs()
         outcome = replay(
             jobs,
@@ -151,7 +150,7 @@ class Cell(FrozenModel):
             "instance": None if self.instance is None else Path(self.instance).name,
             "gpu": self.gpu or (None if self.profiles is None else _GPU),
             "node_start_s": start_s,
-            "plan": Path(self.policy).name if is_file(self.policy) else None,
+            "plan": Path(self.policy).name if split_file(self.policy)[1] else None,
             "gpus_per_node": gpus_per_node,
             "cost_usd": None if price is None else price * outcome.billed_gpu_hours,
             **outcome.to_json_data(),
@@ -161,9 +160,8 @@ class Cell(FrozenModel):
 
     def digest(self, checksum: Callable[[str], str] = take_checksum) -> str:
         """Return 64 digits that are the same for the same simulation, wherever its files are and are called."""
-        policy = self.policy
-        if is_file(policy):
-            path = plan_path(policy)
+        policy, (_, path) = self.policy, split_file(self.policy)
+        if path:
             policy = policy.removesuffix(path) + checksum(path)
         files = {"workload", "profiles", "instance", "policy"}
         parameters = self.model_dump(mode="json", exclude_defaults=True, exclude=files)

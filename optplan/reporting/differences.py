@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_gpus, format_share, format_usd
-from optplan.reporting.tables import Cell, Column, Row, Table, numbers
+from optplan.reporting.tables import Cell, Column, Row, Table, numbers, numeric
 from optplan.units import format_duration
 
 #: What can be compared besides instances.
@@ -35,12 +35,7 @@ _ALIKE = 1e-3
 #: The smallest change in percent that is written as a number.
 _LEAST_PERCENT = 0.005
 
-_COLUMNS = (
-    Column(""),
-    Column("A", is_number=True, style="wraps"),
-    Column("B", is_number=True, style="wraps"),
-    *numbers("change", "in %"),
-)
+_COLUMNS = (Column(""), numeric("A", "wraps"), numeric("B", "wraps"), *numbers("change", "in %"))
 
 #: What an instance is called and where it comes from: no data.
 _NO_DATA = ("name", "description", "source", "formulation", "version")
@@ -239,7 +234,11 @@ def state_proof(answer: Result[Solution] | Plan) -> list[Fact]:
     facts = [Fact(ANSWER, "solver", "solver", answer.solver)]
     if isinstance(answer, Result):
         facts.append(Fact(ANSWER, "status", "status", answer.status.value))
-    facts += state_bound(answer)
+    if answer.bound is not None:
+        facts.append(Fact(ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
+    gap = relative_gap(answer.objective, answer.bound)
+    if gap is not None and math.isfinite(gap):
+        facts.append(Fact(ANSWER, "gap", "gap", gap, SHARE))
     if isinstance(answer, Result):
         facts += _state_limits(answer)
     return facts
@@ -255,17 +254,6 @@ def state_figures(answer: Result[Solution] | Plan, figures: Sequence[tuple[str, 
     measures = measures_of(answer)
     known = [Fact(ANSWER, what, name, measures[name], unit) for what, name, unit in figures if name in measures]
     return [*state_proof(answer), *known]
-
-
-def state_bound(answer: Result[Solution] | Plan) -> list[Fact]:
-    """State the bound that was proven, and the gap."""
-    facts = []
-    if answer.bound is not None:
-        facts.append(Fact(ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
-    gap = relative_gap(answer.objective, answer.bound)
-    if gap is not None and math.isfinite(gap):
-        facts.append(Fact(ANSWER, "gap", "gap", gap, SHARE))
-    return facts
 
 
 def state_answer(answer: Result[Solution] | Plan, measures: Mapping[str, float] | None = None) -> list[Fact]:

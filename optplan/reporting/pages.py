@@ -144,8 +144,24 @@ def build_page(page: Page) -> str:
     """Build a page: one HTML file with everything in it; the same page gives the same text."""
     charts = _place_charts(page.sections)
     figures = {name: figure for placed in charts.values() for name, _, figure in placed}
-    known = {"title": page.window_title or page.title, "page": page, "charts": charts}
-    return render(load_template(), figures, page.control, scripts=_list_scripts(page, figures), **known)
+    names = _list_scripts(page, figures)
+    plotly_js, scripts = read_plotly_js() if names else "", [_read_part(name) for name in names]
+    return load_template().render(
+        title=page.window_title or page.title,
+        page=page,
+        charts=charts,
+        figures=_embed({name: json.loads(figure.to_json()) for name, figure in figures.items()}),
+        tried="" if page.control is None else _embed(page.control.data),
+        css=_read_part("report.css"),
+        packed=pack(plotly_js),
+        scripts=scripts,
+        # A content security policy names scripts by their content.
+        script_hashes=[
+            "sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
+            for one in (plotly_js, *scripts)
+            if one
+        ],
+    )
 
 
 def build_parts(page: Page, ids: Sequence[str]) -> dict[str, Any]:
@@ -178,33 +194,6 @@ def _list_scripts(page: Page, figures: Mapping[str, Figure]) -> list[str]:
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
     """Write a page to a file; see :func:`build_page`."""
     write_text(build_page(page), path, overwrite=overwrite)
-
-
-def render(
-    template: Template,
-    figures: dict[str, Figure],
-    control: Control | None = None,
-    *,
-    scripts: Sequence[str],
-    **parts: object,
-) -> str:
-    """Fill in a template, with those of the package's scripts that are named."""
-    plotly_js = read_plotly_js() if scripts else ""
-    texts = [_read_part(name) for name in scripts]
-    return template.render(
-        **parts,
-        figures=_embed({name: json.loads(figure.to_json()) for name, figure in figures.items()}),
-        tried="" if control is None else _embed(control.data),
-        css=_read_part("report.css"),
-        packed=pack(plotly_js),
-        scripts=texts,
-        # A content security policy names scripts by their content.
-        script_hashes=[
-            "sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
-            for one in (plotly_js, *texts)
-            if one
-        ],
-    )
 
 
 @functools.lru_cache(maxsize=4)  # the same plotly.js stands in every page

@@ -112,25 +112,9 @@ def _write_relaxation(one: Relaxation) -> tuple[str, str]:
     return f"{one.given:,.6g} {one.unit}", one.describe(lambda amount: f"{amount:,.6g} {one.unit}")
 
 
-def _list_cards(instance: Instance, result: Result[Solution]) -> list[Card]:
-    return [Card("objective", format_objective(instance, result.objective or 0.0))]
-
-
 def _tell_relaxations(_: Instance, result: Result[Solution]) -> Section:
     why = "" if result.infeasibility is None else result.infeasibility.reason
     return tell_relaxations(result, _write_relaxation, f"{capitalise(why)}.")
-
-
-def _tell_plan(_: Instance, result: Result[Solution], __: Sequence[Result[Solution]]) -> list[Section]:
-    return [Section("plan", "The plan", [list_decisions(result)])]
-
-
-def _compare(instance: Instance, results: Sequence[Result[Solution]]) -> list[Block]:
-    return [compare_results(instance, results)]
-
-
-def _name_by_words(instance: Instance, result: Result[Solution]) -> str:
-    return plan_words_of(instance).name_plan(instance, require_solution(result))
 
 
 def _nothing(*_: object) -> tuple[()]:
@@ -150,13 +134,20 @@ class Presenter(Generic[InstanceT]):
     how_good: Callable[[InstanceT, Result[Solution]], str] = say_how_good
     first: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = _nothing  #: Shown before what was found.
     decided: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = lambda _, result: [list_decisions(result)]
-    compared: Callable[[InstanceT, Sequence[Result[Solution]]], Sequence[Block]] = _compare
-    cards: Callable[[InstanceT, Result[Solution]], list[Card]] = _list_cards  #: The main figures of a plan.
+    compared: Callable[[InstanceT, Sequence[Result[Solution]]], Sequence[Block]] = lambda instance, results: [
+        compare_results(instance, results)
+    ]
+    #: The main figures of a plan.
+    cards: Callable[[InstanceT, Result[Solution]], list[Card]] = lambda instance, result: [
+        Card("objective", format_objective(instance, result.objective or 0.0))
+    ]
     help: Callable[[Relaxation], str] = lambda one: _write_relaxation(one)[1]  #: What a limit would have to be.
     rivals: str = "Other solvers"  #: What stands above those compared.
     beside: Callable[[Beside], Sequence[Result[Solution]]] = lambda beside: beside.rivals
     relaxed: Callable[[InstanceT, Result[Solution]], Section] = _tell_relaxations
-    plan: Callable[[InstanceT, Result[Solution], Sequence[Result[Solution]]], Sequence[Section]] = _tell_plan
+    plan: Callable[[InstanceT, Result[Solution], Sequence[Result[Solution]]], Sequence[Section]] = (
+        lambda _, result, __: [Section("plan", "The plan", [list_decisions(result)])]
+    )
     #: What was gathered, with all results that are shown.
     gathered: Callable[[InstanceT, Any, Sequence[Result[Solution]]], Sequence[Section]] = _nothing
     question: Callable[[InstanceT], Sequence[Block]] | None = None  #: What was asked; without it, the facts.
@@ -164,7 +155,10 @@ class Presenter(Generic[InstanceT]):
     terms: Callable[[Result[Solution]], Iterable[tuple[str, str]]] = _nothing  #: The certificates.
     granted: Callable[[InstanceT], Sequence[tuple[str, str]]] = _nothing  #: What is taken for granted.
     picture: Callable[[InstanceT, Result[Solution]], Figure] | None = None  #: A plan over time.
-    named: Callable[[InstanceT, Result[Solution]], str] = _name_by_words  #: A plan in a line.
+    #: A plan in a line.
+    named: Callable[[InstanceT, Result[Solution]], str] = lambda instance, result: plan_words_of(instance).name_plan(
+        instance, require_solution(result)
+    )
     run: str = ""  #: The command that follows a plan, where there is one.
     page: Callable[[InstanceT, Result[Solution], Beside], Page] | None = None  #: In place of one of all these parts.
 

@@ -63,14 +63,6 @@ def say_bound(
     return f"No {plan} can be better than {bound}, so {lower}. The bound {checked}."
 
 
-def list_bound(result: Result[Solution], format_objective: Callable[[float], str]) -> list[tuple[str, str]]:
-    """List the bound of a result, if it has one."""
-    if result.bound is None:
-        return []
-    gap = "" if result.gap is None else f"gap {format_share(result.gap)}; "
-    return [("bound", f"{format_objective(result.bound)} ({gap}{result.bound_proof.value})")]
-
-
 def list_origin(result: Result[Solution]) -> list[tuple[str, str]]:
     """List who found a result, and how long that took."""
     engine = f"{result.engine} {result.engine_version}".strip()
@@ -109,7 +101,6 @@ def build_answer_page(
     how_good: str,
     cards: Sequence[Card],
     sections: Sequence[Section],
-    window_title: str = "",
 ) -> Page:
     """Put the page of a result together; how it was found stands behind the section on its proof."""
     badge, kind = name_status(result)
@@ -123,7 +114,6 @@ def build_answer_page(
         warnings=result.warnings,
         cards=cards,
         sections=[*sections[:place], *tell_trajectory(result), *sections[place:]],
-        window_title=window_title,
     )
 
 
@@ -160,15 +150,6 @@ def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
     return result.infeasibility.relaxations if result.infeasibility is not None else ()
 
 
-def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> list[tuple[str, str]]:
-    """List what would help where there is no plan; ``write`` says what a limit has to be."""
-    return [
-        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {said}")
-        for one in relaxations_of(result)
-        if (said := write(one))
-    ]
-
-
 def list_knowledge(
     result: Result[Solution],
     cards: Iterable[Card],
@@ -178,8 +159,16 @@ def list_knowledge(
     """List what is known of a result: its status, its main figures, its bound, what would help, and who found it."""
     status = f"{name_status(result)[0]} (stopped: {result.termination.value})"
     figures = [(card.name, f"{card.value} ({card.note})" if card.note else card.value) for card in cards]
-    known = [("status", status), *figures, *list_bound(result, format_objective)]
-    return [*known, *list_help(result, write), *list_origin(result)]
+    known = [("status", status), *figures]
+    if result.bound is not None:
+        gap = "" if result.gap is None else f"gap {format_share(result.gap)}; "
+        known.append(("bound", f"{format_objective(result.bound)} ({gap}{result.bound_proof.value})"))
+    known += [
+        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {said}")
+        for one in relaxations_of(result)
+        if (said := write(one))
+    ]
+    return [*known, *list_origin(result)]
 
 
 def tell_relaxations(
@@ -308,18 +297,12 @@ def _name_proof(result: Result[Solution]) -> tuple[str, str]:
         said = f"optimal, says {_name_source(result)}"
         return (said, "fair") if result.rests_on_trust else ("proven optimal", "good")
     if result.status is Status.FEASIBLE:
-        return say_gap(result), "fair"
+        is_bound = result.gap is not None and not bounds_nothing(result)
+        return (f"within {format_gap(result.gap or 0.0)} of the bound" if is_bound else "no bound"), "fair"
     if result.status is Status.INFEASIBLE:
         said = f"infeasible, says {_name_source(result)}"
         return (said if result.rests_on_trust else "infeasible: proven"), "bad"
     return "no plan found", "bad"
-
-
-def say_gap(result: Result[Solution]) -> str:
-    """Say in a few words how far a plan is from its bound."""
-    if result.gap is None or bounds_nothing(result):
-        return "no bound"
-    return f"within {format_gap(result.gap)} of the bound"
 
 
 def bounds_nothing(result: Result[Solution]) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from optplan.contracts import Result, Solution, SolveEvent
-from optplan.contracts.result import relative_gap
+from optplan.contracts.result import relative_gap, write_amount
 from optplan.reporting.pages import Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers, numeric
 
 #: Steps that the table lists at most.
 _MOST_ROWS = 8
@@ -22,8 +22,7 @@ def tell_trajectory(result: Result[Solution]) -> list[Section]:
 
 def list_steps(result: Result[Solution]) -> Table:
     """List when objective and bound became better, the first and the last ones where there are many."""
-    columns = [Column("after", is_number=True), Column("while")]
-    columns += [Column(name, is_number=True) for name in ("best plan", "best bound", "gap")]
+    columns = (numeric("after"), Column("while"), *numbers("best plan", "best bound", "gap"))
     events, left_out = result.events, len(result.events) - _MOST_ROWS
     shown = [*events[: _MOST_ROWS // 2], *events[-_MOST_ROWS // 2 :]] if left_out > 0 else events
     rows = [_list_step(event, result) for event in shown]
@@ -34,11 +33,8 @@ def list_steps(result: Result[Solution]) -> Table:
 
 def _list_step(event: SolveEvent, result: Result[Solution]) -> tuple[str, ...]:
     gap = relative_gap(event.objective, event.bound, result.sense)
-    values = (
-        NOTHING if value is None else _write(value, result.objective_unit) for value in (event.objective, event.bound)
-    )
+    values = [
+        NOTHING if value is None else write_amount(value, result.objective_unit)
+        for value in (event.objective, event.bound)
+    ]
     return (format_seconds(event.elapsed_s), event.stage, *values, NOTHING if gap is None else format_share(gap))
-
-
-def _write(value: float, unit: str) -> str:
-    return f"{value:,.7g} {unit}"

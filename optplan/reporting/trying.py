@@ -31,7 +31,9 @@ def build_control(
 ) -> Control:
     """Build the control by which readers move a page to the plans for other amounts of a limit."""
     limit = others.limit
-    own, unit, shown = *instance.limit_as_given(limit), name_parts(page)
+    own, unit = instance.limit_as_given(limit)
+    # Charts of what every amount buys follow by their mark, the other sections as wholes.
+    shown = [each.id for each in page.sections if each.follows and each.id not in ("budgets", "frontier")]
     factor = 1.0
     if unit in _SECONDS:
         named = next((name for name in ("h", "min") if own * _SECONDS[unit] >= 3 * _SECONDS[name]), "s")
@@ -83,11 +85,6 @@ def build_control(
         beside.verify_command, f"--{limit}", f"{AMOUNT}{unit}", "--report", "report.html", but=f"--{limit}"
     )
     return Control(limit, unit, said, command, data)
-
-
-def name_parts(page: Page) -> list[str]:
-    """Name the sections of a page that follow its control as wholes."""
-    return [section.id for section in page.sections if section.follows and section.id not in ("budgets", "frontier")]
 
 
 def write_state(

@@ -12,14 +12,7 @@ from optplan.reporting.sections import bounds_nothing, say_evidence
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 from optplan.speedup import UNTRIED
 
-_COLUMNS = (
-    Column(""),
-    Column("check"),
-    *numbers("left", "right"),
-    Column("what must hold"),
-)
-
-
+_COLUMNS = (Column(""), Column("check"), *numbers("left", "right"), Column("what must hold"))
 #: Failures, and claims of a kind, that are shown; --json has all of them.
 _MOST_SHOWN = 100
 

@@ -96,7 +96,8 @@ def test_several_frontiers_are_reported(run: Runner, tmp_path: Path) -> None:
     told = run("frontier", "boa-one-table", "boa-two-epochs", "--at", "6gpu", "--for-jct", "70min", "--report", page)
     assert (told.code, told.err) == (0, f"wrote {page}\n")
     text = page.read_text(encoding="utf-8")
-    assert text.count("<td>6gpu</td>") == text.count("<td>mean completion time of 1\N{NO-BREAK SPACE}h") == 2
+    asked = [f'<th scope="row">{words}</th>' for words in ("6gpu", "1\N{NO-BREAK SPACE}h 10\N{NO-BREAK SPACE}min")]
+    assert [text.count(each) for each in asked] == [2, 2]
     assert "<title>What budgets buy: boa-one-table, boa-two-epochs" in text
     assert "chart-frontiers-1" in text
     assert "Marks are what solvers reach" not in text

@@ -45,7 +45,7 @@ def test_weak_scaling_by_hand(make_instance: MakeInstance) -> None:
 
 def test_strong_scaling_by_hand(make_instance: MakeInstance) -> None:
     """64 samples shared by 1, 2, 4 slow VMs: 256, 128, 64 ms; half the time at twice the price costs the same."""
-    study = study_scaling(make_instance(), ScalingMode.STRONG, vms=[1, 2, 4, 3, 128])
+    study = study_scaling(make_instance(), ScalingMode.STRONG, sizes=[1, 2, 4, 3, 128])
     slow = study.points_of("small")
     assert [point.iteration_s for point in slow] == pytest.approx([0.256, 0.128, 0.064])
     assert [point.batch_per_rank for point in slow] == [64, 32, 16]
@@ -62,16 +62,16 @@ def test_the_exchange_ends_strong_scaling(make_instance: MakeInstance) -> None:
     """
     base = make_instance().to_json_data()
     base["job"]["layers"]["gradient_bytes"] = [1e9]
-    study = study_scaling(SriftInstance.parse(base), ScalingMode.STRONG, vms=[1, 2, 4])
+    study = study_scaling(SriftInstance.parse(base), ScalingMode.STRONG, sizes=[1, 2, 4])
     slow = study.points_of("small")
     assert [point.iteration_s for point in slow] == pytest.approx([0.256, 1.0 + 0.128 / 3, 1.5 + 0.064 / 3])
 
 
 def test_sizes_may_be_ranks(make_instance: MakeInstance) -> None:
     """4 ranks are 2 large VMs or 4 small ones; 1 rank is half a large one."""
-    study = study_scaling(make_instance(), ScalingMode.WEAK, worlds=[1, 4], batches={"small": 8})
+    study = study_scaling(make_instance(), ScalingMode.WEAK, sizes=[1, 4], in_gpus=True, batch=8)
     assert [(point.type, point.vms, point.batch_per_rank) for point in study.points] == [
-        ("big", 2, 64),
+        ("big", 2, 8),
         ("small", 1, 8),
         ("small", 4, 8),
     ]
@@ -82,13 +82,14 @@ def test_sizes_may_be_ranks(make_instance: MakeInstance) -> None:
 
 def test_batches_outside_the_profile_are_left_out(make_instance: MakeInstance) -> None:
     """64 fit; 64 samples on 8 GPUs are 8 each, where the profile begins at 16."""
-    study = study_scaling(make_instance(), ScalingMode.WEAK, vms=[1], batches={"big": 65})
+    study = study_scaling(make_instance(), ScalingMode.WEAK, sizes=[1], batch=65)
     assert [(one.type, one.reason) for one in study.left_out] == [
-        ("big", "more samples on each GPU than the 64 that fit")
+        ("big", "more samples on each GPU than the 64 that fit"),
+        ("small", "more samples on each GPU than the 64 that fit"),
     ]
     data = make_instance().to_json_data()
     data["job"]["devices"]["slow"]["batches"] = [16, 64]
-    late = study_scaling(SriftInstance.parse(data), ScalingMode.STRONG, vms=[8])
+    late = study_scaling(SriftInstance.parse(data), ScalingMode.STRONG, sizes=[8])
     reasons = {one.type: one.reason for one in late.left_out}
     assert reasons["small"] == "fewer samples on each GPU than 16, where the profile begins"
 
@@ -101,7 +102,7 @@ def test_efficiency_is_averaged_over_jobs(make_instance: MakeInstance) -> None:
 
     def study(a_usd: float, b_usd: float, vms: list[int]) -> ScalingStudy:
         types: dict[str, dict[str, Any]] = {"a": {"price_usd_per_hour": a_usd}, "b": {"price_usd_per_hour": b_usd}}
-        return study_scaling(make_instance(types=types), ScalingMode.WEAK, vms=vms)
+        return study_scaling(make_instance(types=types), ScalingMode.WEAK, sizes=vms)
 
     found = average_efficiency([study(1.0, 2.0, [1]), study(2.0, 1.0, [1, 2])])
     assert [(one.type, one.vms) for one in found] == [("a", 1), ("b", 1)]
@@ -111,15 +112,13 @@ def test_efficiency_is_averaged_over_jobs(make_instance: MakeInstance) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vms": [1], "worlds": [1]}, "sizes: give numbers of VMs, or world sizes, not both"),
-        ({"vms": [0, 1]}, r"sizes: got \[0, 1\]; whole numbers from 1 on are needed, at least one of them"),
-        ({"worlds": []}, r"sizes: got \[\]; whole numbers from 1 on are needed"),
-        ({"batches": {"huge": 1}}, "batches: no type 'huge'; the instance has big, small"),
+        ({"sizes": [0, 1]}, r"sizes: got \[0, 1\]; whole numbers from 1 on are needed, at least one of them"),
+        ({"sizes": []}, r"sizes: got \[\]; whole numbers from 1 on are needed"),
     ],
 )
 def test_wrong_settings_are_refused(make_instance: MakeInstance, settings: dict[str, Any], message: str) -> None:
     """Before anything is predicted."""
     with pytest.raises(UsageError, match=message):
         study_scaling(make_instance(), ScalingMode.WEAK, **settings)
-    with pytest.raises(UsageError, match="batches: strong scaling shares the global batch"):
-        study_scaling(make_instance(), ScalingMode.STRONG, batches={"big": 1})
+    with pytest.raises(UsageError, match="batch: strong scaling shares the global batch"):
+        study_scaling(make_instance(), ScalingMode.STRONG, batch=1)

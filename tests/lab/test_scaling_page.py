@@ -37,8 +37,8 @@ def job(make_srift: Callable[..., SriftInstance]) -> SriftInstance:
 
 def test_studies_are_drawn_as_in_the_paper(job: SriftInstance) -> None:
     """Figure 2: efficiency of the best, in percent; figure 3: throughput and cost of a million samples."""
-    weak = study_scaling(job, ScalingMode.WEAK, vms=[1, 2])
-    strong = study_scaling(job, ScalingMode.STRONG, vms=[1, 2, 4])
+    weak = study_scaling(job, ScalingMode.WEAK, sizes=[1, 2])
+    strong = study_scaling(job, ScalingMode.STRONG, sizes=[1, 2, 4])
     efficiency = traces(draw_efficiency([weak]))
     assert list(efficiency["small"].x) == [1, 2]
     assert max(max(trace.y) for trace in efficiency.values()) == pytest.approx(100.0)
@@ -56,14 +56,14 @@ def test_studies_are_drawn_as_in_the_paper(job: SriftInstance) -> None:
 
 def test_a_browser_draws_the_studies(job: SriftInstance, visit: Visitor, tmp_path: Path) -> None:
     """Both kinds on one page, on a phone."""
-    studies = [study_scaling(job, mode, vms=[1, 2, 4]) for mode in ScalingMode]
+    studies = [study_scaling(job, mode, sizes=[1, 2, 4]) for mode in ScalingMode]
     opened = visit(build_page(build_scaling_page(studies)), tmp_path, 400)
     assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
 
 
 def test_a_study_in_words(job: SriftInstance) -> None:
     """64 samples on a slow GPU: 256 ms, 250 a second, 250 x 3600 / 0.8 = 1,125,000 for a dollar."""
-    strong = study_scaling(job, ScalingMode.STRONG, vms=[1, 3, 5])
+    strong = study_scaling(job, ScalingMode.STRONG, sizes=[1, 3, 5])
     assert list_points(strong).rows[-1] == (
         *("small", "1", "1", "64"),
         *("256 ms", "0 s", "250", "1,125,000", "100 %"),

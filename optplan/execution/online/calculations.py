@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from optplan.schema import FrozenModel
@@ -48,6 +49,13 @@ class Calculation(FrozenModel):
     planned: float | None = None
     needed: float | None = None
     unit: str
+
+
+def find_excess(limits: Mapping[str, float], takes: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the limit that is exceeded most, and by which part of it; None where all are kept."""
+    excess = {name: takes[name] / amount - 1.0 for name, amount in limits.items() if amount > 0}
+    worst = max(excess, key=lambda name: excess[name])
+    return (worst, excess[worst]) if excess[worst] > 0 else None
 
 
 def say_kept(

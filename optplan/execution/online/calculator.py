@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.calculations import Calculation, Verdict, say_kept
+from optplan.execution.online.calculations import Calculation, Verdict, find_excess, say_kept
 from optplan.execution.online.drift import TOO_SMALL
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run, Speed
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
 from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.weighing import count_held, find_excess, find_needed, rows_of, solution_of, weigh
-from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.width_table import WidthTable, rows_of, weigh
+from optplan.execution.online.written import read_state, write_state
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
@@ -34,6 +33,20 @@ from optplan.solving import frontier, solve
 from optplan.speedup import Evidence
 from optplan.units import Amount
 
+#: What is written down besides what is known, by attribute.
+_WRITTEN = {
+    "table": WidthTable | None,
+    "ledger": Ledger,
+    "_line": PriceLine | None,
+    "_seen": dict[str, Seen],
+    "_looks": dict[str, Look],
+    "_probed": dict[str, tuple[int, ...]],
+    "_solved_s": float,
+    "_heard": dict[str, None],
+    "_prices": dict[str, float],
+}
+#: When nothing was done that was never done: long before all moments.
+_NEVER_S = -1e300
 #: What rounding may put a table above a limit that it was made for, relatively.
 _ROUNDING = 1e-6
 #: Which part of the budget a queue is to take on the narrowest widths: a little is left to choose from.
@@ -72,7 +85,7 @@ class WidthCalculator:
         self._seen: dict[str, Seen] = {}
         self._looks: dict[str, Look] = {}
         self._probed: dict[str, tuple[int, ...]] = {}
-        self._solved_s = self._looked_s = -math.inf
+        self._solved_s = self._looked_s = _NEVER_S
         # Classes that something was heard of since the last look.
         self._heard: dict[str, None] = {}
         self._near: Result[BoaSolution] | None = None
@@ -86,7 +99,11 @@ class WidthCalculator:
         # Whether widths that are made for another budget keep whatever else is limited, as far as any do.
         self._can_hold = not (instance.due_s or instance.floors or instance.most_gpus)
         if state is not None:
-            self._restore(state)
+            read_state(self, _WRITTEN, state)
+            if self.knowledge.restore(state["knowledge"]):
+                self._line, self._looks = None, {}
+            # Another budget, or way to hold it, counts from now on; the amount that is owed stays.
+            self.ledger.budget, self.ledger.hold = instance.budget_amount(), self.terms.hold_budget
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
         """Take what happened; return for each event why it is refused, None where it counts.
@@ -100,7 +117,7 @@ class WidthCalculator:
             if why is None:
                 if not isinstance(event, NodeStart):
                     self._heard[event.job_class] = None
-                if not isinstance(event, (Speed, Measurement)):
+                if not isinstance(event, Measurement):
                     self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
@@ -120,10 +137,9 @@ class WidthCalculator:
             committed = self.expect(event.job_class) if event.committed is None else event.committed
             ledger.admit(event.job_class, committed or 0.0)
         elif isinstance(event, Completion):
-            ledger.settle(event.job_class, count_held(self.knowledge.stated, event.held or event.ran))
+            ledger.settle(event.job_class, self.knowledge.count_held(event.held or event.ran))
         elif isinstance(event, NodeStart):
-            run = Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)
-            ledger.pay(count_held(self.knowledge.stated, [run]))
+            ledger.pay(self.knowledge.count_held([event]))
 
     def consider(self, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to.
@@ -132,7 +148,7 @@ class WidthCalculator:
         """
         if self._rests(self._solved_s, now_s):
             return None
-        first = self.table is None and math.isinf(self._solved_s)
+        first = self.table is None and self._solved_s == _NEVER_S
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")
         late = self._is_late(now_s)
         if not (urgent or late or (self._heard and not self._rests(self._looked_s, now_s))):
@@ -193,12 +209,6 @@ class WidthCalculator:
         self._weigh(name)
         return look
 
-    def _graph_of(self, name: str) -> Graph:
-        """Return what jobs of a class cost with the speeds looked at: where a state was read, none has moved since."""
-        if name not in self._graphs:
-            self._graphs[name] = Graph.of(self.knowledge.known, name, self.knowledge.estimate_class(name))
-        return self._graphs[name]
-
     def _weigh(self, name: str) -> None:
         """Weigh the jobs of a class, as they were looked at, under the present table and prices."""
         known = self.knowledge.known
@@ -206,16 +216,20 @@ class WidthCalculator:
         prices = [self._prices.get(limit) for limit in known.limit_names]
         look, weight = self._looks[name], known.classes[name].weight
         fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
-        graph = self._graph_of(name).resize(look.size_gpu_hours / known.classes[name].size_gpu_hours)
-        look.weigh(graph, rows, only, fair)
+        if name not in self._graphs:  # a state was read, and no speed has moved since
+            self._graphs[name] = Graph.of(known, name, self.knowledge.estimate_class(name))
+        factor = look.size_gpu_hours / known.classes[name].size_gpu_hours
+        look.weigh(self._graphs[name].resize(factor), rows, only, fair)
 
     def _find_moved(self, names: Iterable[str]) -> bool:
         """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""
         limit, knowledge, moved = math.log1p(self.terms.move), self.knowledge, False
         stated, looks = knowledge.known.classes, self._looks
-        for name in [name for name in looks if name not in stated]:
+        for name in looks.keys() - stated.keys():
             del looks[name]
-        for name in [name for name in names if name in stated]:
+        for name in names:
+            if name not in stated:
+                continue
             estimate, look, before = knowledge.classes[name], looks.get(name), self._seen.get(name)
             if look is None or not look.follow(stated[name], estimate):
                 look = self._look(name)
@@ -291,11 +305,6 @@ class WidthCalculator:
         kept = say_kept(bound_s, seconds / total, excess, self.terms.least_gain, at_most=" at most")
         return {"verdict": Verdict.KEPT, "bound_s": bound_s, "notes": (kept,), **present} if kept else None
 
-    def _say_debt(self) -> str:
-        """Say how far the budget is from being kept."""
-        debt_h = self.ledger.debt_h
-        return f"as {abs(debt_h):.3g} hours of the budget {'are committed too much' if debt_h > 0 else 'are left'}"
-
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
 
@@ -307,9 +316,11 @@ class WidthCalculator:
         followed = given if probing.widths else self._find_followed()
         if followed != given:
             instance = instance.replace(budget=Amount(followed, unit))
-            notes.append(f"widths are made for {followed:.4g} {unit.value}, {self._say_debt()}")
+            debt_h = self.ledger.debt_h
+            owed = f"{abs(debt_h):.3g} hours of the budget {'are committed too much' if debt_h > 0 else 'are left'}"
+            notes.append(f"widths are made for {followed:.4g} {unit.value}, as {owed}")
         said: dict[str, Any] = {"followed": followed, "verdict": Verdict.FAILED}
-        present, excess = None if self.table is None else weigh(instance, solution_of(self.table)), None
+        present, excess = None if self.table is None else weigh(instance, self.table.solution), None
         if present is not None and not math.isnan(present.objective):
             said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
             excess = find_excess(instance.limits, present.consumption)
@@ -324,7 +335,10 @@ class WidthCalculator:
             notes.append(f"a table was found that takes {beyond[1]:.2%} more than the limit {beyond[0]}")
             said["verdict"] = Verdict.OVER_BUDGET
         elif result is not None and result.infeasibility is not None:
-            said |= {"verdict": Verdict.OVER_BUDGET, "needed": find_needed(instance, result, probing.part)}
+            least = [one.least_feasible for one in result.infeasibility.relaxations if one.limit == BUDGET]
+            if least:  # else the budget alone is no help
+                said["needed"] = instance.count_limit(BUDGET, least[0]) + probing.part * given
+            said["verdict"] = Verdict.OVER_BUDGET
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
         notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
@@ -364,8 +378,7 @@ class WidthCalculator:
         if not rest:
             return BoaSolution(branches=dict(probed)), None
         budget = instance.budget
-        if budget is None:  # excluded where the calculator begins
-            raise RuntimeError("the instance has no budget")
+        assert budget is not None  # excluded where the calculator begins
         asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
         if result.infeasibility is not None:
@@ -384,30 +397,4 @@ class WidthCalculator:
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
-        return {
-            "knowledge": self.knowledge.to_json_data(),
-            "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
-            "heard": list(self._heard),
-            "probed": {name: list(widths) for name, widths in self._probed.items()},
-            "prices": self._prices,
-            "ledger": self.ledger.to_json_data(),
-            "line": None if self._line is None else self._line.to_json_data(),
-            "seen": {name: seen._asdict() for name, seen in self._seen.items()},
-            "looks": {name: asdict(look) for name, look in self._looks.items()},
-            "table": None if self.table is None else self.table.to_json_data(),
-        }
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.knowledge.restore(state["knowledge"])
-        self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
-        self._heard = dict.fromkeys(state.get("heard", self.knowledge.classes))  # states of before say nothing of it
-        self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
-        self._prices = dict(state["prices"])
-        self.ledger = Ledger.parse(state["ledger"])
-        self.ledger.follow(self.knowledge.stated.budget_amount(), self.terms.hold_budget)
-        if state["line"] is not None and not self.knowledge.is_changed:
-            self._line = PriceLine.parse(state["line"])
-        self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
-        if not self.knowledge.is_changed:
-            self._looks = {name: Look(**look) for name, look in state["looks"].items()}
-        self.table = None if state["table"] is None else WidthTable.parse(state["table"])
+        return {"knowledge": self.knowledge.to_json_data(), **write_state(self, _WRITTEN)}

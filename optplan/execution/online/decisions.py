@@ -26,7 +26,7 @@ from operator import attrgetter
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.execution.online.division import Claim, Kin, Line, divide
-from optplan.execution.online.jobs import ActiveJob, Node, Place, Rules, Widths, rank_claim
+from optplan.execution.online.jobs import ActiveJob, Place, Rules, Widths, rank_claim
 from optplan.execution.online.stock import Stock
 
 _number = attrgetter("number")
@@ -121,9 +121,9 @@ class Allocator:
         if one is not None:
             self._withdraw(one)
 
-    def add_node(self, name: str, node: Node, number: int) -> None:
+    def add_node(self, name: str, gpu_type: str, number: int) -> None:
         """Tell of a node that can be used; among equally full ones those with smaller numbers are taken first."""
-        self._stock.add(name, node, number)
+        self._stock.add(name, gpu_type, number)
         self._decided = None
 
     def drop_node(self, name: str) -> None:
@@ -284,17 +284,18 @@ class Allocator:
 
 
 def decide(
-    table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules, *, at_once: bool = False
+    table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, str], rules: Rules, *, at_once: bool = False
 ) -> Decision:
     """Decide from nothing who holds what, and how many nodes are wanted; deciding again from that changes nothing.
 
-    ``jobs`` are all that have arrived and are not over, and ``nodes`` those that can be used. A place that is no longer
-    there, or that others hold as well, counts as none. With ``at_once``, places may be on nodes to be rented first. Two
-    jobs of one name are refused, as is a type of the table or of a node that the rules do not know.
+    ``jobs`` are all that have arrived and are not over, and ``nodes`` the types of those that can be used, by name. A
+    place that is no longer there, or that others hold as well, counts as none. With ``at_once``, places may be on nodes
+    to be rented first. Two jobs of one name are refused, as is a type of the table or of a node that the rules do not
+    know.
     """
     allocator = Allocator(table, rules, at_once=at_once)
-    for number, (name, node) in enumerate(nodes.items()):
-        allocator.add_node(name, node, number)
+    for number, (name, gpu_type) in enumerate(nodes.items()):
+        allocator.add_node(name, gpu_type, number)
     places: dict[str, Place] = {job.name: job.place or {} for job in jobs}
     if len(places) < len(jobs):
         raise DataError("jobs", "two have the same name", "give each job a name of its own")

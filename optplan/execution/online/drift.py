@@ -50,7 +50,10 @@ class Expectation:
         gpus = plan.totals()["gpus"]
         if instance is None:
             return cls(gpus, per_job)
-        return cls(gpus, per_job, list_least(instance), instance.budget_amount(), instance.budget_unit.value)
+        weights = np.eye(len(instance.limit_names))[0]
+        rates = {name: each.arrival_rate_per_hour for name, each in instance.classes.items()}
+        least = {name: amount / rates[name] for name, amount in least_consumption(instance, weights).items()}
+        return cls(gpus, per_job, least, instance.budget_amount(), instance.budget_unit.value)
 
     def watch(self, arrivals: Sequence[tuple[str, float]]) -> str:
         """Say the same of jobs by their classes and the seconds, ascending, at which they have come so far."""
@@ -74,13 +77,6 @@ class Expectation:
             return f"{TOO_SMALL}: these arrivals need {least:.4g} {self.unit}, and {self.budget:.4g} are given"
         what = f"{low:.4g} to {high:.4g} GPUs at its widths ({LEVEL:.0%} interval of Poisson arrivals)"
         return f"the plan will not hold: arrivals such as these take {what}, and it expects {self.gpus:.4g}"
-
-
-def list_least(instance: BoaInstance) -> dict[str, float]:
-    """Return by class the budget's unit times hours of a job, on the widths that need least."""
-    weights = np.eye(len(instance.limit_names))[0]
-    rates = {name: each.arrival_rate_per_hour for name, each in instance.classes.items()}
-    return {name: amount / rates[name] for name, amount in least_consumption(instance, weights).items()}
 
 
 def interval(weights: FloatArray, counts: FloatArray, most_weight: float) -> tuple[float, float]:

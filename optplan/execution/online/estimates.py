@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Self
 
 import numpy as np
 
@@ -107,10 +106,6 @@ class ClassEstimate:
                 del self.levels[place]
                 self.changes += 1
 
-    def see_arrival(self, weight: float) -> None:
-        """Count an arrival."""
-        self.arrivals += weight
-
     def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool, held: bool) -> None:
         """Count a job that ended; what it ``held`` counts unless that was before anybody watched."""
         self.changes += 1
@@ -149,21 +144,9 @@ class ClassEstimate:
         """Weighted GPU-hours that jobs held which ended."""
         return math.fsum(split_place(place)[1] * hours for place, hours in self.held_hours.items())
 
-    def to_json_data(self) -> dict[str, Any]:
-        """Return plain data that :meth:`parse` reads back."""
-        return {**asdict(self), "hints": {name: hints.to_json_data() for name, hints in self.hints.items()}}
-
-    @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_json_data` wrote."""
-        levels = {place: Level(**level) for place, level in data["levels"].items()}
-        hints = {name: Hints.parse(each) for name, each in data["hints"].items()}
-        return cls(**{**data, "levels": levels, "hints": hints})
-
-
-def is_forgotten(estimate: ClassEstimate, now_s: float, window_h: float) -> bool:
-    """Whether a class that nobody stated was not heard of for so long that it is no class any more."""
-    return estimate.is_new and max(estimate.arrivals, estimate.done) * estimate.kept(now_s, window_h) < _FORGOTTEN
+    def is_forgotten(self, now_s: float, window_h: float) -> bool:
+        """Whether a class that nobody stated was not heard of for so long that it is no class any more."""
+        return self.is_new and max(self.arrivals, self.done) * self.kept(now_s, window_h) < _FORGOTTEN
 
 
 def place_of(gpu_type: str, gpus: int) -> str:

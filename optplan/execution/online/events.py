@@ -5,7 +5,7 @@ Every event has an id. One that comes again, after a lost answer or from a file 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -38,15 +38,6 @@ class _JobEvent(_Event):
     job_class: _Name
 
 
-class NodeStart(_Event):
-    """A node has started: how many GPUs were paid meanwhile, of a type where there are several, and for how long."""
-
-    kind: Literal["node-start"] = "node-start"
-    gpus: _Gpus
-    gpu_type: _Name | None = None
-    seconds: _Seconds
-
-
 class Arrival(_JobEvent):
     """A job was submitted.
 
@@ -64,6 +55,12 @@ class Run(FrozenModel):
     gpus: _Gpus
     gpu_type: _Name | None = None
     seconds: _Seconds
+
+
+class NodeStart(_Event, Run):
+    """A node has started: how many GPUs were paid meanwhile, of a type where there are several, and for how long."""
+
+    kind: Literal["node-start"] = "node-start"
 
 
 class Completion(_JobEvent):
@@ -94,18 +91,6 @@ class Measurement(_JobEvent):
     epoch: Annotated[int, Field(ge=1), NUMBER] | None = None
 
 
-class Speed(NamedTuple):
-    """A :class:`Measurement` that was made here: there are many, and nobody has to check them."""
-
-    id: str
-    at_s: float
-    job_class: str
-    gpus: int
-    gpu_type: str | None
-    speed: float
-    epoch: int | None
-
-
 class HintsReported(_JobEvent):
     """A job of AdaptDL reported its performance model; the latest of a class counts for all its jobs (5.3)."""
 
@@ -114,15 +99,11 @@ class HintsReported(_JobEvent):
     hints: Hints
 
 
-OnlineEvent: TypeAlias = Arrival | Completion | Measurement | Speed | HintsReported | NodeStart
+OnlineEvent: TypeAlias = Arrival | Completion | Measurement | HintsReported | NodeStart
 
 #: Every kind of event, by its name.
-KINDS: dict[str, type[Arrival | Completion | Measurement | HintsReported | NodeStart]] = {
-    "arrival": Arrival,
-    "completion": Completion,
-    "measurement": Measurement,
-    "hints": HintsReported,
-    "node-start": NodeStart,
+KINDS: dict[str, type[OnlineEvent]] = {
+    each.model_fields["kind"].default: each for each in (Arrival, Completion, Measurement, HintsReported, NodeStart)
 }
 
 

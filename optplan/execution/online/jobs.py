@@ -41,15 +41,6 @@ class ActiveJob:
     weight: float = 1.0  #: Of its class.
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node that can be used."""
-
-    #: gpus, gpu_type: Its GPUs, and their type.
-    gpus: int
-    gpu_type: str
-
-
 class Order(StrEnum):
     """Who comes first where not all can have their widths."""
 

@@ -14,7 +14,6 @@ from optplan.execution.online.estimates import (
     estimate_size,
     estimate_speedups,
     find_speeds,
-    is_forgotten,
     mean_row,
     place_of,
     predict,
@@ -26,14 +25,24 @@ from optplan.execution.online.events import (
     Measurement,
     NodeStart,
     OnlineEvent,
-    Speed,
+    Run,
 )
 from optplan.execution.online.terms import Terms
+from optplan.execution.online.written import read_state, write_state
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.instances.job_logs.speedups import read_assumption
 from optplan.units import SECONDS_PER_HOUR
 
+#: What is written down, by attribute.
+_WRITTEN = {
+    "_instance_hash": str,
+    "now_s": float,
+    "_began_s": float,
+    "_watched_h": float,
+    "urgent": str,
+    "classes": dict[str, ClassEstimate],
+}
 #: Hours before which an average over time says nothing.
 _LEAST_WATCHED_H = 0.5
 #: Least rate of a class that stays known: no problem has one of zero.
@@ -51,7 +60,7 @@ class Knowledge:
         self.stated = instance
         self.terms = terms
         self.now_s = self._began_s = now_s
-        self.urgent, self.is_changed = "", False
+        self.urgent, self._instance_hash = "", instance.content_hash()
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
         # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
@@ -88,14 +97,14 @@ class Knowledge:
             kept = math.exp((self.now_s - now_s) / SECONDS_PER_HOUR / window_h)
             self._watched_h = self._watched_h * kept + window_h * (1.0 - kept)
             new = [(name, each) for name, each in self.classes.items() if each.is_new]
-            for name in [name for name, each in new if is_forgotten(each, now_s, window_h)]:
+            for name in [name for name, each in new if each.is_forgotten(now_s, window_h)]:
                 del self.classes[name]
                 self._known = None
         self.now_s = now_s
 
     def _take(self, event: OnlineEvent) -> None:
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
-        if isinstance(event, (Speed, Measurement)):  # what comes most
+        if isinstance(event, Measurement):  # what comes most
             self._take_speed(event, at_s)
             return
         if isinstance(event, NodeStart):  # which says nothing of jobs
@@ -111,7 +120,7 @@ class Knowledge:
                 estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s, self.now_s) - weight)
                 estimate.since_s = at_s
             if at_s >= estimate.since_s:  # what lies before the start is in the stated rate
-                estimate.see_arrival(weight)
+                estimate.arrivals += weight
             return
         estimate = self._require_known(event.job_class)
         estimate.age(self.now_s, self.terms.window_h)
@@ -132,7 +141,7 @@ class Knowledge:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.see_hints(event.hints, event.gpu_type or on)
 
-    def _take_speed(self, event: Measurement | Speed, at_s: float) -> None:
+    def _take_speed(self, event: Measurement, at_s: float) -> None:
         """Take a measurement: most of what is told, so that its class is aged no more often than it has to be."""
         estimate, (place, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
         if self.now_s - estimate.aged_s > self.terms.window_h * SECONDS_PER_HOUR:
@@ -176,14 +185,14 @@ class Knowledge:
         if gpu_type is not None and gpu_type not in types:
             raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
 
-    def _require_width(self, event: Measurement | Speed) -> None:
+    def _require_width(self, event: Measurement) -> None:
         """Refuse a width so far beyond all allowed ones that it is none: estimates are kept by width."""
         widths = self.known.options(event.job_class).widths
         if event.gpus > 2 * int(widths.max()):
             fix = f"class {event.job_class} may hold up to {int(widths.max())}; allow more widths in the instance"
             raise DataError("gpus", f"got {event.gpus}", fix)
 
-    def _find_epoch_factor(self, event: Measurement | Speed) -> tuple[str, float]:
+    def _find_epoch_factor(self, event: Measurement) -> tuple[str, float]:
         """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there."""
         key = (event.job_class, event.gpu_type, event.gpus, event.epoch)
         found = self._factors.get(key)
@@ -271,31 +280,33 @@ class Knowledge:
         held = (each.gpu_hours * each.kept(self.now_s, window_h) for each in self.classes.values())
         return math.fsum(held) / self._watched_h
 
+    def count_held(self, runs: Iterable[Run]) -> float:
+        """Return what was held in the budget's unit times hours."""
+        amounts = list[float]()
+        for run in runs:
+            gpu_type = run.gpu_type or next(iter(self.stated.gpu_types))
+            paid = float(self.stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
+            amounts.append(paid * self.stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
+        return math.fsum(amounts)
+
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
-        return {
-            "instance_hash": self.stated.content_hash(),
-            "now_s": self.now_s,
-            "began_s": self._began_s,
-            "watched_h": self._watched_h,
-            "urgent": self.urgent,
-            "classes": {name: estimate.to_json_data() for name, estimate in self.classes.items()},
-        }
+        return write_state(self, _WRITTEN)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`to_json_data` returned; the instance may be another since.
+    def restore(self, state: Mapping[str, Any]) -> bool:
+        """Take over what :meth:`to_json_data` returned; say whether the instance is another since.
 
         Classes that the instance has now and that were seen before go on as they were seen.
         """
-        for estimate in self.classes.values():
-            estimate.aged_s = state["now_s"]
-        for name, data in state["classes"].items():
-            self.classes[name] = ClassEstimate.parse(data)
-            self.classes[name].is_new = name not in self.stated.classes
-        self._watched_h, self.urgent = state["watched_h"], state["urgent"]
-        self.is_changed = state["instance_hash"] != self.stated.content_hash()
-        if self.is_changed:
+        now_s, stated, instance_hash = self.now_s, self.classes, self._instance_hash
+        read_state(self, _WRITTEN, state)
+        for estimate in stated.values():
+            estimate.aged_s = self.now_s
+        for name, estimate in self.classes.items():
+            estimate.is_new = name not in stated
+        self.classes = stated | self.classes
+        is_changed, self._instance_hash = self._instance_hash != instance_hash, instance_hash
+        if is_changed:
             self.urgent = "the instance was changed"
-        self._began_s = state["began_s"]
-        now_s, self.now_s = self.now_s, state["now_s"]
         self.advance(now_s)
+        return is_changed

@@ -13,14 +13,14 @@ admitted, with all that they will take by their present path: what they hold lag
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from optplan.contracts import Frontier
-from optplan.schema import FloatArray
+from optplan.schema import FrozenModel, NumberRow
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -117,31 +117,16 @@ class Ledger:
         """Commit what no job holds: nodes that start."""
         self.committed += amount
 
-    def follow(self, budget: float, hold: Hold) -> None:
-        """Let another budget, or way to hold it, count from now on; the amount that is owed stays."""
-        self.budget, self.hold = budget, hold
 
-    def to_json_data(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
-        return {**asdict(self), "open_jobs": {name: list(each) for name, each in self.open_jobs.items()}}
-
-    @classmethod
-    def parse(cls, data: dict[str, Any]) -> Self:
-        """Read what :meth:`to_json_data` returned."""
-        jobs = {name: (int(count), float(amount)) for name, (count, amount) in data["open_jobs"].items()}
-        return cls(**{**data, "hold": Hold(data["hold"]), "open_jobs": jobs})
-
-
-@dataclass(frozen=True)
-class PriceLine:
+class PriceLine(FrozenModel):
     """What is spent at each multiplier: a frontier's breakpoints, and logarithms of its slopes between them.
 
     ``budgets`` (N,) increase, ``log_prices`` (N - 1,) decrease. Between the multipliers ``log_more`` and ``log_less``,
     a little above and below the ``budget``, and a little beyond them, it is spent itself; its own lies in the middle.
     """
 
-    budgets: FloatArray
-    log_prices: FloatArray
+    budgets: NumberRow
+    log_prices: NumberRow
     budget: float
     log_less: float
     log_more: float
@@ -158,7 +143,8 @@ class PriceLine:
         padded = np.concatenate([[first + MOST_SHIFT], logs, [last + LEAST_SHIFT]])
         below = min(int(np.searchsorted(line.budgets, budget * (1.0 - _BESIDE))), logs.size)
         above = int(np.searchsorted(line.budgets, budget * (1.0 + _BESIDE), side="right"))
-        return cls(line.budgets, logs, budget, float(padded[below]), float(padded[above]))
+        ends = {"log_less": float(padded[below]), "log_more": float(padded[above])}
+        return cls(budgets=line.budgets, log_prices=logs, budget=budget, **ends)
 
     def budget_at(self, shift: float) -> float:
         """Return what is spent where the multiplier is e to the shift times the budget's own."""
@@ -167,13 +153,3 @@ class PriceLine:
         if least <= log_price <= self.log_less + _STILL:
             return self.budget
         return float(self.budgets[np.searchsorted(-self.log_prices, -log_price)])
-
-    def to_json_data(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
-        return {name: np.asarray(each).tolist() for name, each in vars(self).items()}
-
-    @classmethod
-    def parse(cls, data: dict[str, Any]) -> Self:
-        """Read what :meth:`to_json_data` returned."""
-        arrays = {name: np.array(data[name]) for name in ("budgets", "log_prices")}
-        return cls(**{**data, **arrays})

@@ -135,12 +135,12 @@ class Look:
 
     def weigh(self, graph: Graph, rows: Sequence[WidthRow], only: str, prices: FloatArray | None) -> None:
         """Weigh a job as it was looked at, under a table's rows (of type ``only`` without one) and at prices (L,)."""
-        ends = [graph.resize(factor).costs for factor in _ENDS]
-        ways = [(row.share, path) for row in rows if (path := graph.find_path(row, only)) is not None]
-        fits = len(ways) == len(rows) > 0
-        self.taken = [np.sum([share * follow_path(end, path) for share, path in ways], axis=0).tolist() for end in ends]
-        self.taken = self.taken if fits else []
-        self.least = [] if prices is None else [least_path(end, np.append(1.0, prices)) for end in ends]
+        ends = [graph.resize(factor) for factor in _ENDS]
+        self.taken = []
+        for end in ends:
+            ways = [row.share * took for row in rows if (took := end.follow(row, only)) is not None]
+            self.taken += [np.sum(ways, axis=0).tolist()] if len(ways) == len(rows) > 0 else []
+        self.least = [] if prices is None else [least_path(end.costs, np.append(1.0, prices)) for end in ends]
         self.needs = least_path(graph.costs, np.eye(len(graph.costs.limits) + 1)[1])
 
     def count(self) -> JobCosts:
@@ -178,22 +178,22 @@ class Graph:
         run = {name: factor * getattr(self.costs, name) for name in ("run_value", "run_consumption")}
         return replace(self, costs=replace(self.costs, **run))
 
-    def find_path(self, row: WidthRow, only: str) -> list[int] | None:
-        """Return the nodes of a row's epochs; None where the class has other epochs, or may not hold that."""
-        types = row.gpu_types or (only,) * row.gpus.size
-        found = [self.nodes[pair] for pair in zip(types, row.gpus.tolist(), strict=True) if pair in self.nodes]
-        return found if len(found) == row.gpus.size == len(self.costs.run_value) else None
+    def follow(self, row: WidthRow, only: str) -> FloatArray | None:
+        """Return what a job that follows a row (of type ``only`` without one) amounts to: value, consumptions (1 + L,).
 
-
-def follow_path(costs: PathCosts, path: Sequence[int]) -> FloatArray:
-    """Return the value and the consumptions (1 + L,) of a path."""
-    epochs, nodes = np.arange(len(path)), np.array(path)
-    before = np.append(nodes[0], nodes[:-1])
-    enters = np.flatnonzero(np.append(True, nodes[1:] != nodes[:-1]))
-    came = (costs.group[before[enters]], enters, nodes[enters])
-    value = costs.run_value[epochs, nodes].sum() + costs.enter_value[came].sum()
-    used = costs.run_consumption[:, epochs, nodes].sum(axis=1) + costs.enter_consumption[:, *came].sum(axis=1)
-    return np.append(value, used)
+        None where the class has other epochs, or may not hold that.
+        """
+        costs, types = self.costs, row.gpu_types or (only,) * row.gpus.size
+        path = [self.nodes[pair] for pair in zip(types, row.gpus.tolist(), strict=True) if pair in self.nodes]
+        if not len(path) == row.gpus.size == len(costs.run_value):
+            return None
+        epochs, nodes = np.arange(len(path)), np.array(path)
+        before = np.append(nodes[0], nodes[:-1])
+        enters = np.flatnonzero(np.append(True, nodes[1:] != nodes[:-1]))
+        came = (costs.group[before[enters]], enters, nodes[enters])
+        value = costs.run_value[epochs, nodes].sum() + costs.enter_value[came].sum()
+        used = costs.run_consumption[:, epochs, nodes].sum(axis=1) + costs.enter_consumption[:, *came].sum(axis=1)
+        return np.append(value, used)
 
 
 def tell_changes(seen: Mapping[str, Seen], last: Mapping[str, Seen]) -> list[str]:

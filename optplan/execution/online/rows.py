@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 
 import numpy as np
 
 from optplan.contracts.plan import span
-from optplan.execution.online.width_table import WidthTable
-from optplan.formulations.boa.planning import BoaPlan
-from optplan.schema import FloatArray
+from optplan.execution.online.width_table import WidthTable, look_up
+from optplan.formulations.boa.planning import BoaPlan, choose_way
 
 
 class Rows:
@@ -23,12 +22,11 @@ class Rows:
         """Return the row of a job; the first time that is asked, it is dealt."""
         if name not in self._row:
             dealt = self._dealt.setdefault(job_class, [])
-            rows = table.classes.get(job_class, ())
+            rows, self._row[name] = table.classes.get(job_class, ()), 0  # of classes that are not known
             dealt += [0] * (len(rows) - len(dealt))
-            row = table.choose_row(job_class, dealt[: len(rows)])
             if rows:
+                row = self._row[name] = choose_way([each.share for each in rows], dealt[: len(rows)])
                 dealt[row] += 1
-            self._row[name] = row
         return self._row[name]
 
     def restore(self, name: str, job_class: str, row: int) -> None:
@@ -43,35 +41,22 @@ class RemainingTimes:
     """How long jobs are expected to go on under a plan; within a segment all epochs are taken to be equally long."""
 
     def __init__(self, plan: BoaPlan) -> None:
-        self._left_s: Mapping[str, list[FloatArray]] = {
-            name: [
-                np.cumsum(
-                    np.concatenate(
-                        [
-                            np.full(end - first, segment.expected.seconds / (end - first))
-                            for segment in way
-                            for first, end in [span(segment)]
-                        ]
-                    )[::-1]
-                )[::-1]
-                for way in ways
-            ]
-            for name, ways in plan.ways.items()
-        }
+        # By class and row, for each epoch: until the job's end, and of the epoch alone.
+        self._left_s: dict[str, list[list[float]]] = {}
+        self._epoch_s: dict[str, list[list[float]]] = {}
+        for name, ways in plan.ways.items():
+            for way in ways:
+                counts = [end - first for first, end in map(span, way)]
+                means_s = [segment.expected.seconds / count for segment, count in zip(way, counts, strict=True)]
+                left_s = np.cumsum(np.repeat(means_s, counts)[::-1])[::-1]
+                self._left_s.setdefault(name, []).append(left_s.tolist())
+                self._epoch_s.setdefault(name, []).append((-np.diff(left_s, append=0.0)).tolist())
 
     def left_s(self, job_class: str, epochs_done: int, row: int = 0) -> float:
         """Return the seconds from an epoch's beginning to the job's end; infinite for classes that are not known."""
-        rows = self._left_s.get(job_class)
-        if rows is None:
-            return float("inf")
-        epochs = rows[row if row < len(rows) else 0]
-        return float(epochs[min(epochs_done, epochs.size - 1)])
+        found = look_up(self._left_s, job_class, epochs_done, row)
+        return math.inf if found is None else found
 
     def epoch_s(self, job_class: str, epochs_done: int, row: int = 0) -> float | None:
         """Return the seconds of an epoch, the first of them 0; None for classes that are not known."""
-        rows = self._left_s.get(job_class)
-        if rows is None:
-            return None
-        left = np.append(rows[row if row < len(rows) else 0], 0.0)
-        epoch = min(epochs_done, left.size - 2)
-        return float(left[epoch] - left[epoch + 1])
+        return look_up(self._epoch_s, job_class, epochs_done, row)

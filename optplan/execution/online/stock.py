@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from optplan.errors import DataError, InternalError, nearest_name_hint
-from optplan.execution.online.jobs import Node, Order, Place, Rules
+from optplan.execution.online.jobs import Order, Place, Rules
 
 #: More than there ever will be.
 _PLENTY = 10**9
@@ -93,13 +93,10 @@ class Stock:
         """Whether a node is there."""
         return name in self._nodes
 
-    def add(self, name: str, node: Node, number: int) -> None:
-        """Add a node; among equally full ones, those with smaller numbers are taken first."""
-        kind, gpus = node.gpu_type, node.gpus
+    def add(self, name: str, kind: str, number: int) -> None:
+        """Add a node of a type; among equally full ones, those with smaller numbers are taken first."""
         if kind not in self._free:
             raise DataError(f"nodes.{name}.gpu_type", f"got {kind!r}", nearest_name_hint(kind, self._free))
-        if gpus != self._free[kind].size:
-            raise DataError(f"nodes.{name}.gpus", f"got {gpus}", f"a node of {kind} has {self._free[kind].size}")
         self._nodes[name] = kind, (number, name)
         self._free[kind].add((number, name))
 
@@ -140,7 +137,7 @@ class Stock:
         if len(there.by_node) >= self._most_nodes.get(kind, 0):
             return False
         self.coming.append(f"+{len(self.coming)}")
-        self.add(self.coming[-1], Node(there.size, kind), _PLENTY + len(self.coming))
+        self.add(self.coming[-1], kind, _PLENTY + len(self.coming))
         return True
 
     def free(self, place: Place) -> None:

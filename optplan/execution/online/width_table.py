@@ -7,20 +7,35 @@ scheduler that lost the calculator goes on with the last one that it read.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, model_validator
 
+from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError
-from optplan.formulations.boa.planning import BoaPlan, WidthRow, choose_way
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.planning import BoaPlan, WidthRow
 from optplan.schema import ByName, FrozenModel
 
 #: What a job of a class that the table does not have holds, as plans of streams have it.
 _UNKNOWN_WIDTH = 1
+_Found = TypeVar("_Found")
 #: How far the shares of a class may be from one together.
 _SHARE_TOLERANCE = 1e-6
+
+
+def look_up(
+    ways: Mapping[str, Sequence[Sequence[_Found]]], job_class: str, epochs_done: int, row: int
+) -> _Found | None:
+    """Return what a class's row has for an epoch, or for its last; None for classes that are not known."""
+    rows = ways.get(job_class)
+    if rows is None:
+        return None
+    epochs = rows[row if row < len(rows) else 0]
+    return epochs[epochs_done if epochs_done < len(epochs) else -1]
 
 
 class Holding(NamedTuple):
@@ -28,6 +43,17 @@ class Holding(NamedTuple):
 
     gpus: int
     gpu_type: str | None
+
+
+def rows_of(branches: tuple[Branch, ...]) -> tuple[WidthRow, ...]:
+    """Return decisions of a class on whole widths as rows of a table."""
+    return tuple(WidthRow(share=b.fraction, gpus=b.widths.astype(int), gpu_types=b.gpu_types) for b in branches)
+
+
+def weigh(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
+    """Evaluate decisions on whole widths, rows by shares; the objective is NaN where they do not fit the instance."""
+    problem = Problem.WHOLE if instance.problem is Problem.CONTINUOUS else instance.problem
+    return evaluate(instance.replace(problem=problem, policy=Policy.MIXED), solution)
 
 
 class WidthTable(FrozenModel):
@@ -66,13 +92,25 @@ class WidthTable(FrozenModel):
             problem = f"got {len(types)} types ({', '.join(sorted(set(types)))}) for {row.gpus.size} epochs"
             raise DataError(f"{path}.gpu_types", problem, f"one of {', '.join(self.gpu_types)} per epoch is needed")
 
+    @property
+    def solution(self) -> BoaSolution:
+        """The rows as decisions."""
+        return BoaSolution(
+            branches={
+                name: tuple(
+                    Branch(fraction=row.share, widths=row.gpus.astype(float), gpu_types=row.gpu_types) for row in rows
+                )
+                for name, rows in self.classes.items()
+            }
+        )
+
     @classmethod
-    def from_plan(cls, plan: BoaPlan, *, number: int = 1, made_s: float = 0.0) -> WidthTable:
-        """Return the table of a plan."""
+    def from_plan(cls, plan: BoaPlan) -> WidthTable:
+        """Return the table of a plan, the first one."""
         totals = plan.totals()
         return cls(
-            number=number,
-            made_s=made_s,
+            number=1,
+            made_s=0.0,
             plan_id=plan.plan_id,
             gpu_types=tuple(plan.resources),
             classes=plan.width_table,
@@ -80,33 +118,17 @@ class WidthTable(FrozenModel):
             mean_jct_s=totals["mean_jct_s"],
         )
 
-    def choose_row(self, job_class: str, dealt: Sequence[int]) -> int:
-        """Return the row of the next job of a class, from 0; ``dealt`` says how many jobs each row has got.
-
-        A class that the table does not have has one row.
-        """
-        rows = self.classes.get(job_class)
-        return 0 if rows is None or len(rows) == 1 else choose_way([row.share for row in rows], dealt)
-
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> Holding:
         """Return what a job holds that has completed so many epochs; beyond its last one it holds what it held there.
 
-        ``row`` is as :meth:`choose_row` gave it; a job with one that has gone since is in the first. A class that the
-        table does not have holds one GPU, of any type.
+        A job in a row that has gone since is in the first. A class that the table does not have holds one GPU, of any
+        type.
         """
-        rows = self._holdings.get(job_class)
-        if rows is None:
-            return Holding(_UNKNOWN_WIDTH, None)
-        epochs = rows[row if row < len(rows) else 0]
-        return epochs[min(epochs_done, len(epochs) - 1)]
+        return look_up(self._holdings, job_class, epochs_done, row) or Holding(_UNKNOWN_WIDTH, None)
 
     def keeps_until(self, job_class: str, epochs_done: int, row: int = 0) -> int:
         """Return after how many epochs a job first holds something else; the largest number where it never does."""
-        rows = self._changes.get(job_class)
-        if rows is None:
-            return sys.maxsize
-        epochs = rows[row if row < len(rows) else 0]
-        return epochs[min(epochs_done, len(epochs) - 1)]
+        return look_up(self._changes, job_class, epochs_done, row) or sys.maxsize
 
     @cached_property
     def _changes(self) -> dict[str, list[list[int]]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from optplan.execution.online.calculations import Calculation
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, NodeStart, OnlineEvent, Run, Speed
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
 from optplan.formulations.boa.data.instance import BoaInstance
 
 
@@ -48,7 +48,8 @@ class Witness:
         name = self.classes[job]
         parts, which = self._parts.get(name, ()), f"{job} epoch {epoch}"
         part, known = (parts[epoch - 1], epoch) if epoch <= len(parts) else (1.0, None)
-        self._events.append(Speed(which, at_s, name, gpus, gpu_type, part / seconds, known))
+        seen = {"kind": "measurement", "id": which, "at_s": at_s, "job_class": name, "gpus": gpus, "gpu_type": gpu_type}
+        self._events.append(Measurement.of_sound(**seen, speed=part / seconds, epoch=known))
 
     def note_held(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
         """Note for how long a job held what it has left, starts and pauses included."""
@@ -73,7 +74,7 @@ class Witness:
 
     def tell(self, calculator: WidthCalculator, now_s: float, *, waiting: bool = False) -> Calculation | None:
         """Tell a calculator what was noted, and let it calculate; speeds alone wait until it would look at them."""
-        if calculator.rests(now_s) and all(isinstance(event, Speed) for event in self._events):
+        if calculator.rests(now_s) and all(isinstance(event, Measurement) for event in self._events):
             return None
         if events := self.take_events():
             calculator.take(events, now_s)

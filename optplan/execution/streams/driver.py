@@ -13,7 +13,7 @@ from optplan.execution import records as told
 from optplan.execution.clock import VirtualClock
 from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order
 from optplan.execution.online.rows import Rows
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Listener
@@ -108,7 +108,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _divide(self, now_s: float) -> Decision:
         """Tell the allocator what has changed since it was last asked, and ask it."""
-        state, allocator, rules = self._state, self._allocator, self._rules
+        state, allocator = self._state, self._allocator
         allocator.follow(state.table)
         while (name := self._lagging.advance(now_s * _SLACK)) is not None:
             state.changed_jobs[name] = None
@@ -116,7 +116,7 @@ class StreamDriver(Loop[StreamState]):
             node = state.nodes[name]
             self._have_to_start |= node.launch_s != node.ready_s
             if node.phase is Phase.READY:
-                allocator.add_node(name, Node(rules.gpus_per_node[node.resource], node.resource), node.number)
+                allocator.add_node(name, node.resource, node.number)
             else:
                 allocator.drop_node(name)
         self._watch_claims(now_s)

@@ -38,12 +38,10 @@ FORMULATION = Formulation(
             proofs=frozenset({BoundProof.TREE, BoundProof.SEARCHED}),
         ),
         _exact(
-            "cp-sat",
-            f"{_HERE}.models.general_engines:solve_cp_sat",
-            "CP-SAT on fleets under a bound of their time, and the true time of those that it proposes",
+            "highs",
+            f"{_HERE}.models.general_engines:solve_highs",
+            "HiGHS on fleets under a bound of their time, and the true time of those that it proposes",
             proofs=frozenset({BoundProof.ENGINE}),
-            needs="ortools",
-            extra="cp-sat",
             max_cells=2_000,
         ),
         _exact(

@@ -59,13 +59,11 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.contracts.time_and_money import DEADLINE
 from optplan.errors import InfeasibleError
 from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.exact import VmChoices, list_choices
-from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.programs.program import Scaling
-from optplan.solvers.programs.statement import Statement, are_whole, list_ones
+from optplan.solvers.programs.statement import Statement, are_whole, ask_time_and_money, list_ones
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -83,12 +81,7 @@ def state_model(instance: ThroughputsInstance) -> Statement:
     paid_h = {each: (m.paid * m.l + trained_s[each]) / SECONDS_PER_HOUR for each in m.CHOICES}
     m.cost_usd = pyo.Expression(expr=pyo.quicksum(n * m.P[i] * paid_h[i, c, n] * m.x[i, c, n] for i, c, n in m.CHOICES))
     m.one_choice = pyo.Constraint(expr=pyo.quicksum(m.x.values()) == 1)
-    used = {DEADLINE: m.time_s, BUDGET: m.cost_usd}
-    for limit, amount in instance.limits.items():
-        m.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
-    m.least = pyo.Objective(expr=m.cost_usd if instance.objective is Objective.COST else m.time_s)
-    rows = {id(m.component(limit)): amount for limit, amount in instance.limits.items()}
-    scaling = Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
+    scaling = ask_time_and_money(m, instance, m.time_s, m.cost_usd)
     return Statement(native=m, read=lambda: _read(m), choices=(m.x,), scaling=scaling)
 
 

@@ -57,14 +57,10 @@ class Gap(NamedTuple):
     running_s: float  #: They ran on other widths, or changed them at other times, than on a least path.
 
 
-class _ByAudits(Judged):
-    """What the judge of audits takes."""
+class _OfJobs(Judged):
+    """What is said of some jobs, for the judge of audits."""
 
     JUDGED_BY = "optplan.lab.audits.verification:verify_audit"
-
-
-class CapacityBound(_ByAudits):
-    """What no policy on a cluster of so many GPUs can have less of than this mean completion time, by weak duality."""
 
     version: Literal[1] = 1  #: Version of the schema.
     #: formulation, instance_name, instance_hash: For which instance.
@@ -72,6 +68,11 @@ class CapacityBound(_ByAudits):
     instance_name: str
     instance_hash: str
     trace: str  #: What the jobs are called together.
+
+
+class CapacityBound(_OfJobs):
+    """What no policy on a cluster of so many GPUs can have less of than this mean completion time, by weak duality."""
+
     num_jobs: Annotated[int, Field(ge=1)]
     gpus: Annotated[int, Field(ge=1)]  #: GPUs of the cluster.
     pauses: bool  #: Whether for policies that pause each job at its start as the instance says; otherwise for all.
@@ -83,15 +84,9 @@ class CapacityBound(_ByAudits):
     marks: tuple[int, ...]
 
 
-class Audit(_ByAudits):
+class Audit(_OfJobs):
     """What jobs took, beside what no policy can beat."""
 
-    version: Literal[1] = 1  #: Version of the schema.
-    #: formulation, instance_name, instance_hash: For which instance.
-    formulation: str
-    instance_name: str
-    instance_hash: str
-    trace: str  #: What the jobs are called together.
     #: Whether what was had is what the trace says of each job, and only the jobs count of which it says all of it.
     as_logged: bool = False
     #: mean_jct_s, gpu_hours: What was had; None where nobody says it.

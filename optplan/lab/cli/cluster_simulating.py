@@ -12,7 +12,7 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import DIR, PRICE, TIME, Kind, named, option
+from optplan.cli.options import DIR, PRICE, TIME, Kind, flag, list_declared, named, option, with_options
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.lab.cli.job_sources import JobSource, logs_or_instances
@@ -26,21 +26,6 @@ if TYPE_CHECKING:
 
 #: Exit code where no job could be completed.
 _NOTHING_DONE = 3
-
-#: Fields of a simulated world, by the options that give them.
-_RENAMED = {
-    "node_start_s": "--node-start",
-    "draw_jobs": "--jobs",
-    "draw_span_s": "--span",
-    "batch": "--batches",
-    "repeat": "--repeats",
-    "world.interruptions_per_node_hour": "--interruptions",
-    "world.spot_trace": "--interruptions",
-    "world.warm_start_s": "--warm-start",
-    "reclaim_s": "--reclaim",
-    "world.straggling": "--stragglers",
-    "world.straggling_law": "--stragglers",
-}
 
 
 def _read_interruptions(text: str, *, what: str) -> dict[str, Any]:
@@ -61,6 +46,75 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     return given | ({"straggling_law": law} if colon else {})
 
 
+_INTERRUPTIONS, _STRAGGLERS = Kind("RATE|TRACE", _read_interruptions), Kind("[LAW:]DEVIATION", _read_stragglers)
+
+
+def _declare_cell(
+    *,
+    gpus_per_node: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="GPUs of a node; what the instance says of the GPU type unless given.",
+    ),
+    knowledge: str = option(
+        type=click.Choice(["truth", "learned"]),
+        default="truth",
+        help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
+    ),
+    batch: str = option(
+        "--batches",
+        type=click.Choice(["adapted", "fixed", "learned"]),
+        default="adapted",
+        help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what "
+        "they have learned from running, as Pollux's agents do.",
+    ),
+    repeat: int = option(
+        "--repeats",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Times that the workload runs, one after another, each but the first turned within its span at random.",
+    ),
+    node_start_s: float | None = option(
+        "--node-start", type=TIME, help="Time until a rented node can be used; none by default."
+    ),
+    warm_start_s: float | None = option(
+        "--warm-start",
+        type=TIME,
+        help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by "
+        "default.",
+    ),
+    reclaim_s: float | None = option(
+        "--reclaim", type=TIME, help="Time for which a node is still paid after it was given back; none by default."
+    ),
+    interference: float = option(
+        type=click.FloatRange(min=0, max=1, max_open=True),
+        default=0.0,
+        metavar="SHARE",
+        help="Share of their speed that jobs on several nodes lose where they share one.",
+    ),
+    interruptions: dict[str, Any] | None = option(
+        type=_INTERRUPTIONS,
+        help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
+    ),
+    loses_epoch: bool = option(is_flag=True, help="A job that is stopped begins its epoch again, as in a stream."),
+    stragglers: dict[str, Any] | None = option(
+        type=_STRAGGLERS,
+        help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
+    ),
+    price_usd_per_hour: float | None = option(
+        "--price",
+        type=PRICE,
+        help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were "
+        "reclaimed.",
+    ),
+) -> None:
+    """Declare the fields of a cell and its world."""
+
+
+_FIELDS = list_declared(_declare_cell)
+
+
 @command(
     "cluster",
     short_help="Replay jobs of a log, a trace or an instance under a plan or a policy.",
@@ -73,81 +127,15 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
         "optplan simulate cluster newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
         "optplan simulate cluster traces/*.csv --profiles profiles --policy one-gpu --policy pollux --results sweep",
     ),
-    renamed=named("policy", "gpu", "nodes", "slowdown", "timing", "instance", "gpus_per_node") | _RENAMED,
+    renamed=named("policy", "gpu", "nodes", "slowdown", "timing", "instance")
+    | {str(field.name): flag(field) for field in _FIELDS}
+    | {"draw_jobs": "--jobs", "draw_span_s": "--span", "interruptions_per_node_hour": "--interruptions"}
+    | {"spot_trace": "--interruptions", "straggling": "--stragglers", "straggling_law": "--stragglers"},
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
 @logs_or_instances
 @profiles_options(required=False)
-@click.option(
-    "--gpus-per-node",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="GPUs of a node; what the instance says of the GPU type unless given.",
-)
-@click.option(
-    "--target",
-    metavar="BAND",
-    help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
-)
-@click.option(
-    "--knowledge",
-    type=click.Choice(["truth", "learned"]),
-    default="truth",
-    help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
-)
-@click.option(
-    "--batches",
-    "batch",
-    type=click.Choice(["adapted", "fixed", "learned"]),
-    default="adapted",
-    help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what they "
-    "have learned from running, as Pollux's agents do.",
-)
-@click.option(
-    "--repeats",
-    "repeat",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Times that the workload runs, one after another, each but the first turned within its span at random.",
-)
-@click.option("--node-start", "node_start_s", type=TIME, help="Time until a rented node can be used; none by default.")
-@click.option(
-    "--warm-start",
-    "warm_start_s",
-    type=TIME,
-    help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by default.",
-)
-@click.option(
-    "--reclaim",
-    "reclaim_s",
-    type=TIME,
-    help="Time for which a node is still paid after it was given back; none by default.",
-)
-@click.option(
-    "--interference",
-    type=click.FloatRange(min=0, max=1, max_open=True),
-    default=0.0,
-    metavar="SHARE",
-    help="Share of their speed that jobs on several nodes lose where they share one.",
-)
-@click.option(
-    "--interruptions",
-    type=Kind("RATE|TRACE", _read_interruptions),
-    help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
-)
-@click.option("--loses-epoch", is_flag=True, help="A job that is stopped begins its epoch again, as in a stream.")
-@click.option(
-    "--stragglers",
-    type=Kind("[LAW:]DEVIATION", _read_stragglers),
-    help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
-)
-@click.option(
-    "--price",
-    "price_usd_per_hour",
-    type=PRICE,
-    help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were reclaimed.",
-)
+@with_options(_FIELDS)
 def simulate_cluster(
     source: list[JobSource],
     *,
@@ -157,8 +145,9 @@ def simulate_cluster(
         multiple=True,
         metavar="PLAN|NAME",
         help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
-        "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
-        "autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
+        "pollux-autoscaled:EFFICIENCY (such as 0.5, or a band: 0.35:0.65); BOA's scheduler as first-come:PLAN, "
+        "least-attained:PLAN, weighted-shortest:PLAN or autoscaled:PLAN; boa-online:INSTANCE, boa-held:INSTANCE, "
+        "boa-repaid:INSTANCE or price-that-fits:INSTANCE.",
     ),
     nodes: tuple[int, ...] = option(
         type=click.IntRange(min=1),
@@ -205,7 +194,7 @@ def simulate_cluster(
 
     given = {name: value for name, value in fields.items() if value is not None}
     given |= given.pop("interruptions", {}) | given.pop("stragglers", {})
-    world = World.parse({name: given.pop(name) for name in World.model_fields if name in given}, path="world")
+    world = World.parse({name: given.pop(name) for name in World.model_fields if name in given})
     with TemporaryDirectory() as scratch:
         cells = [
             Cell(policy=policy, nodes=count, seed=seed, world=world, **given | jobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +16,9 @@ from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.lab.scaling import ScalingStudy
-    from optplan.reporting.pages import Page
 
-#: What ``--limit`` calls the size of a fleet, by what :func:`study_scaling` calls it.
-_SIZES = {"vms": "vms", "gpus": "worlds"}
+#: What ``--limit`` calls the size of a fleet.
+_SIZES = ("vms", "gpus")
 #: What the command takes of the options that change an instance, and its own.
 _TAKEN = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report")
 
@@ -28,7 +26,7 @@ _TAKEN = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report
 def _show_scaling(
     instance_names: tuple[str, ...] = INSTANCES,
     *,
-    limit: str = option(type=click.Choice(list(_SIZES)), required=True, help="What varies: VMs, or their GPUs."),
+    limit: str = option(type=click.Choice(_SIZES), required=True, help="What varies: VMs, or their GPUs."),
     sizes: tuple[int, ...] | None = option(type=NUMBERS, help="How many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."),
     scaling: tuple[str, ...] = option(
         multiple=True,
@@ -48,7 +46,8 @@ def _show_scaling(
     Limits and availability play no part. Cost-efficiency of several jobs is averaged in the figure, as in the paper's
     section 3.
     """
-    from optplan.lab.scaling import ScalingMode, study_scaling
+    from optplan.lab.scaling import PAPER_SIZES, ScalingMode, study_scaling
+    from optplan.lab.scaling_page import build_scaling_page
     from optplan.reporting.srift.words import require_job
 
     refuse_but(*_TAKEN, why=f"has no meaning with --limit {limit}")
@@ -59,11 +58,11 @@ def _show_scaling(
     studies = []
     for job in map(require_job, jobs):
         for mode in modes:
-            batches = dict.fromkeys(job.types, batch) if batch is not None and mode is ScalingMode.WEAK else None
-            given: dict[str, Any] = {_SIZES[limit]: sizes}
-            studies.append(study_scaling(job, mode, batches=batches, **given))
+            own = batch if mode is ScalingMode.WEAK else None
+            studies.append(study_scaling(job, mode, sizes or PAPER_SIZES, in_gpus=limit == "gpus", batch=own))
     outputs.deliver(_write_data(studies), lambda: _list_parts(studies))
-    _save(outputs, studies)
+    outputs.save_text("--plot", lambda _: _write_charts(studies))
+    outputs.save_page("--report", lambda: build_scaling_page(studies))
     return outputs.exit_code(0)
 
 
@@ -105,21 +104,12 @@ def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
     }
 
 
-def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
-    def write_charts(_: Path) -> str:
-        from optplan.lab.scaling_page import list_charts
-        from optplan.reporting.reports import build_figures
+def _write_charts(studies: list[ScalingStudy]) -> str:
+    from optplan.lab.scaling_page import list_charts
+    from optplan.reporting.reports import build_figures
 
-        charts = list_charts(studies)
-        if not charts:
-            raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
-        networks = ", ".join(dict.fromkeys(study.network for study in studies))
-        return build_figures(networks, f"How {networks} scales with the number of VMs", charts)
-
-    def build_page() -> Page:
-        from optplan.lab.scaling_page import build_scaling_page
-
-        return build_scaling_page(studies)
-
-    outputs.save_text("--plot", write_charts)
-    outputs.save_page("--report", build_page)
+    charts = list_charts(studies)
+    if not charts:
+        raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
+    networks = ", ".join(dict.fromkeys(study.network for study in studies))
+    return build_figures(networks, f"How {networks} scales with the number of VMs", charts)

@@ -123,14 +123,10 @@ def simulate_spot(
     market = _build_market(traces, **offer)
     jobs = [SpotJob.of(work, deadline, restart, checkpoint_every, step_s=market.step_s) for deadline in deadlines]
     names = policies or tuple(_list_policies())
-    found: list[list[Trial]] = []
+    drawn: dict[str, Any] = {"train_share": train_share, "trials": trials, "seed": seed}
+    drawn["start"] = None if start is None else round(start / market.step_s)
     with Progress("replaying") as progress:
-        drawn: dict[str, Any] = {"train_share": train_share, "trials": trials, "seed": seed}
-        for job in jobs:
-            if start is not None:
-                found.append([trying.try_once(job, market, names, start=round(start / market.step_s))])
-            else:
-                found.append(trying.try_policies(job, market, names, **drawn, on_event=progress.listen))
+        found = [trying.try_policies(job, market, names, **drawn, on_event=progress.listen) for job in jobs]
     scores = [told for tried in found for told in trying.score(tried)]
     data: dict[str, Any] = {
         "zones": list(market.zones),

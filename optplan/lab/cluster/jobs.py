@@ -68,8 +68,8 @@ class Learner(Protocol):
     def learn(self, spread: Spread, epoch: int) -> None:
         """Learn from having run an epoch, or a part of it, at the batch that was chosen last."""
 
-    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds that it expects now on GPUs of one node, of any size, and of several; (K + 1,)."""
+    def believe(self, most_gpus: int) -> FloatArray:
+        """Return the speeds (2, K + 1) that it expects now on GPUs of one node, of any size, and of several."""
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.jobs import ActiveJob, Node, Rules
+from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.lab.cluster.jobs import Job, Places, Wish
 from optplan.lab.cluster.nodes import Nodes
 
@@ -16,8 +16,8 @@ _KIND = "gpu"
 class Placer:
     """Tells an allocator what has changed, and asks it; jobs are described as of a time."""
 
-    def __init__(self, allocator: Allocator, node: Node, describe: Callable[[Job, float], ActiveJob]) -> None:
-        self.allocator, self._node, self._describe = allocator, node, describe
+    def __init__(self, allocator: Allocator, gpu_type: str, describe: Callable[[Job, float], ActiveJob]) -> None:
+        self.allocator, self._gpu_type, self._describe = allocator, gpu_type, describe
         self._rent: Callable[[int], Iterable[int]] = lambda _: ()  # nodes that are there at once
         self._ready: Sequence[int] = ()
         # Jobs by name, and those that were to move when it was last decided.
@@ -32,7 +32,7 @@ class Placer:
             for node in sorted(before - there):
                 allocator.drop_node(str(node))
             for node in sorted(there - before):
-                allocator.add_node(str(node), self._node, node)
+                allocator.add_node(str(node), self._gpu_type, node)
             self._ready = ready
         for job in (*self._moved, *changed):
             if not job.is_over:
@@ -63,7 +63,7 @@ class Renter(Placer):
         most = int(nodes.gpus) if nodes.is_fixed else None
         rules = Rules({_KIND: nodes.gpus_per_node}, most, runnable=self._runnable)
         allocator = Allocator(self, rules, at_once=nodes.at_once)
-        super().__init__(allocator, Node(nodes.gpus_per_node, _KIND), self._describe_job)
+        super().__init__(allocator, _KIND, self._describe_job)
         self._rent = nodes.rent
 
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> tuple[int, None]:  # noqa: ARG002 - as of tables

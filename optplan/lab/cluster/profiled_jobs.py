@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Application, Job, Spread, consolidate
-from optplan.lab.traces.sia import Timing, derive_epochs, read_profile
+from optplan.lab.traces.sia import Profile, Timing, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent, fit_speeds
-from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
+from optplan.lab.traces.sia_profiles import CannotRunError
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload
 from optplan.schema import FloatArray, IntArray
 
@@ -35,54 +36,14 @@ class Batch(StrEnum):
     LEARNED = "learned"
 
 
-class _Times:
-    """Times of one application's epochs, derived when they are first asked for and then kept."""
-
-    def __init__(
-        self,
-        where: tuple[str, str, str],
-        gpus_per_node: int,
-        timing: Timing,
-        fixed_batch: int | None,
-        slowdown: bool,  # noqa: FBT001 - a cached class is called by position
-        _stamp: tuple[tuple[str, int, int], ...],
-    ) -> None:
-        self._how: dict[str, Any] = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing}
-        self._gpus_per_node = gpus_per_node
-        self._where = where
-        self._times: dict[Spread, FloatArray | None] = {}
-        self._derived_to = 0
-        self.origins: dict[Spread, str] = {}
-
-    def look_up(self, spread: Spread) -> FloatArray | None:
-        """Return the seconds of each epoch, (epochs,); None where the application cannot run."""
-        if spread not in self._times:
-            gpus = sum(spread)
-            if spread == consolidate(gpus, self._gpus_per_node):
-                to = max(gpus, _DERIVED_TOGETHER)
-                self._keep(np.arange(self._derived_to + 1, to + 1))
-                self._derived_to = to
-            else:
-                self._keep(np.array([gpus]), spread)
-        return self._times[spread]
-
-    def _keep(self, widths: IntArray, spread: Spread | None = None) -> None:
-        """Derive widths, together or spread in one way, and keep what comes out."""
-        spreads = {int(k): spread or consolidate(int(k), self._gpus_per_node) for k in widths}
-        self._times.update(dict.fromkeys(spreads.values()))
-        asked = widths if spread is None else {sum(spread): "".join(map(str, spread))}
-        try:
-            profile = derive_epochs(*self._where, asked, **self._how)
-        except CannotRunError:
-            return
-        times_s = profile.sizes_s[:, None] / profile.speedup  # (epochs, widths)
-        for place, width in enumerate(profile.widths.tolist()):
-            self._times[spreads[width]] = times_s[:, place]
-            self.origins[spreads[width]] = profile.provenance[place]
+#: What is known of the times of epochs by spread, with where each comes from; None where the application cannot run.
+_Times: TypeAlias = dict[Spread, tuple[FloatArray, str] | None]
 
 
-#: The times that earlier runs of this process derived hold as long as the files are the same.
-_keep_times = lru_cache(maxsize=_KEPT)(_Times)
+@lru_cache(maxsize=_KEPT)
+def _keep_times(_profile: Profile, *_how: object) -> _Times:
+    """Return the times that earlier runs of this process derived in the same way, none at first."""
+    return {}
 
 
 class ProfiledApplication(Application):
@@ -101,34 +62,55 @@ class ProfiledApplication(Application):
         timing: Timing | str = Timing.TABLES,
         fixed_batch: int | None = None,
     ) -> None:
-        self._facts = facts = APPLICATIONS[name]
-        self.num_epochs, self.rescale_s = facts.epochs, facts.rescale_s
+        self._profile = profile = read_profile(profiles_dir, APPLICATIONS[name], gpu)
+        self.num_epochs, self.rescale_s = profile.application.epochs, profile.application.rescale_s
         self._gpus_per_node = gpus_per_node
-        self._where = where = (str(profiles_dir), name, gpu)
-        stamp = stamp_profiles(profiles_dir, name)
-        self._times = _keep_times(where, gpus_per_node, Timing(timing), fixed_batch, slowdown, stamp)
+        self._where = profiles_dir, name, gpu
+        self._how: dict[str, Any] = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing}
+        self._times = _keep_times(profile, gpus_per_node, *self._how.values())
         self.provenance: dict[Spread, str] = {}
 
     def epoch_times_s(self, spread: Spread) -> FloatArray | None:
         """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
-        times_s = self._times.look_up(spread)
-        if times_s is not None:
-            self.provenance[spread] = self._times.origins[spread]
+        found = self._look_up(spread)
+        if found is None:
+            return None
+        times_s, self.provenance[spread] = found
         return times_s
 
     def runs_on(self, gpus: int) -> bool:
         """Whether it runs on a number of GPUs that are together."""
-        return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
+        return self._look_up(consolidate(gpus, self._gpus_per_node)) is not None
 
     def list_measured(self) -> list[Spread]:
         """List the ways to spread GPUs over nodes that were measured."""
-        profiles_dir, name, gpu = self._where
-        placements = read_profile(profiles_dir, APPLICATIONS[name], gpu)[0].placements
+        placements = self._profile.tables.placements
         return [tuple(sorted(map(int, placement), reverse=True)) for placement in placements]
 
-    def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds (epochs, K + 1) that the fitted model predicts after some spreads were seen."""
-        return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
+    def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> FloatArray:
+        """Return the speeds (2, epochs, K + 1) that the fitted model predicts after some spreads were seen."""
+        return fit_speeds(self._profile, frozenset(spreads), most_gpus)
+
+    def _look_up(self, spread: Spread) -> tuple[FloatArray, str] | None:
+        if spread not in self._times:
+            gpus = sum(spread)
+            together = {k: consolidate(k, self._gpus_per_node) for k in range(1, max(gpus, _DERIVED_TOGETHER) + 1)}
+            if spread == together[gpus]:
+                new = {k: each for k, each in together.items() if each not in self._times}
+                self._derive(np.array(list(new)), new)
+            else:
+                self._derive({gpus: "".join(map(str, spread))}, {gpus: spread})
+        return self._times[spread]
+
+    def _derive(self, asked: IntArray | Mapping[int, str], spreads: Mapping[int, Spread]) -> None:
+        """Derive widths, together or spread in one way, and keep what comes out."""
+        found: _Times = dict.fromkeys(spreads.values())
+        with suppress(CannotRunError):
+            derived = derive_epochs(*self._where, asked, **self._how)
+            times_s = derived.sizes_s[:, None] / derived.speedup  # (epochs, widths)
+            for place, width in enumerate(derived.widths.tolist()):
+                found[spreads[width]] = times_s[:, place], derived.provenance[place]
+        self._times.update(found)
 
 
 def make_jobs(
@@ -143,8 +125,9 @@ def make_jobs(
     """Make the jobs of a workload, whose ``learned`` batches need measured times; return the GPUs of a node, too."""
     if batch == Batch.LEARNED and timing != Timing.TABLES:
         raise UsageError(f"timing: jobs that learn run at measured times, not at those of {timing}; leave it out")
-    tables = [read_profile(profiles_dir, APPLICATIONS[name], gpu)[0] for name in workload.applications]
-    gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else max(one.gpus_per_node for one in tables)
+    profiles = {name: read_profile(profiles_dir, APPLICATIONS[name], gpu) for name in workload.applications}
+    most = max(profile.tables.gpus_per_node for profile in profiles.values())
+    gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else most
     batches = _fixed_batches(workload) if batch == Batch.FIXED else [None] * len(workload.job_names)
     kinds = list(zip(workload.application_index.tolist(), batches, strict=True))
     truths = {
@@ -162,8 +145,7 @@ def make_jobs(
     requested = workload.requested_gpus
 
     def make_agent(name: str) -> Agent:
-        facts = APPLICATIONS[name]
-        return Agent(profiles_dir, facts, gpu, slowdown=facts.slowdown if slowdown else 1.0)
+        return Agent(profiles[name], slowdown=APPLICATIONS[name].slowdown if slowdown else 1.0)
 
     return [
         Job(

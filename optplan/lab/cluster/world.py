@@ -57,7 +57,7 @@ class World(FrozenModel):
         """Refuse what would change nothing."""
         if self.warm_start_s is not None and not self.reclaim_s:
             problem = f"got {self.warm_start_s:g}, and no node that was given back is there to be rented again"
-            raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s; --reclaim), or leave it out")
+            raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s), or leave it out")
         return self
 
     def draw_factors(self, name: str, num_epochs: int, seed: int) -> FloatArray | None:

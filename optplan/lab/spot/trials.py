@@ -54,14 +54,44 @@ class Score:
 def try_policies(
     job: SpotJob,
     market: SpotMarket,
-    policies: Sequence[str],
+    names: Sequence[str],
     *,
     train_share: float,
     trials: int,
     seed: int,
+    start: int | None = None,
     on_event: Listener | None = None,
 ) -> list[Trial]:
-    """Replay a job from random starts under each policy; a share of the market, its beginning, is learned from."""
+    """Replay a job under each policy from random starts, or from one; what is before is learned from, or a share."""
+    if start is None:
+        learned, starts = _draw_starts(job, market, train_share, trials, seed)
+    elif not 2 <= start <= market.steps - job.deadline:
+        last = format_duration((market.steps - job.deadline) * market.step_s)
+        message = f"start: got {format_duration(start * market.step_s)}; from two steps after the beginning, to learn"
+        raise UsageError(f"{message} from, to {last}, before the end of the traces, is allowed")
+    else:
+        learned, starts = start, [start]
+    if not job.can_be_kept:
+        needed = format_duration((job.work + job.restart) * job.step_s)
+        got = format_duration(job.deadline * job.step_s)
+        raise InfeasibleError(
+            f"deadline: got {got}, but the work and a restart take {needed} on demand; give at least that"
+        )
+    watch, found = Stopwatch(listener=on_event), []
+    history = market.window(0, learned)
+    policies = {name: make_policy(name, job, history) for name in names}
+    for number, at in enumerate(starts):
+        watch.require()
+        window = market.window(at, at + job.deadline)
+        every = {"hindsight": Hindsight(job, window).choose} | policies
+        outcomes = [replay(job, window, choose, name) for name, choose in every.items()]
+        found.append(Trial(at, tuple(outcomes)))
+        watch.emit(f"{number + 1} of {len(starts)} starts", fraction=(number + 1) / len(starts))
+    return found
+
+
+def _draw_starts(job: SpotJob, market: SpotMarket, train_share: float, trials: int, seed: int) -> tuple[int, list[int]]:
+    """Return how many steps are learned from, and starts in the rest."""
     split = round(market.steps * train_share)
     if split < 2:
         raise UsageError(f"train share: got {train_share:g}, which is {split} of {market.steps} steps; give more")
@@ -72,43 +102,7 @@ def try_policies(
         raise UsageError(f"deadline: {needed}, but after the part that is learned from {left} of the traces are left")
     if trials < 1:
         raise UsageError(f"trials: got {trials}; at least 1 is needed")
-    starts = np.random.default_rng(seed).integers(split, most, size=trials, endpoint=True)
-    return _try_at(job, market, policies, market.window(0, split), starts.tolist(), on_event)
-
-
-def try_once(job: SpotJob, market: SpotMarket, policies: Sequence[str], *, start: int) -> Trial:
-    """Replay a job from one start under each policy; all that is before it is learned from."""
-    if not 2 <= start <= market.steps - job.deadline:
-        last = format_duration((market.steps - job.deadline) * market.step_s)
-        message = f"start: got {format_duration(start * market.step_s)}; from two steps after the beginning, to learn"
-        raise UsageError(f"{message} from, to {last}, before the end of the traces, is allowed")
-    return _try_at(job, market, policies, market.window(0, start), [start], None)[0]
-
-
-def _try_at(
-    job: SpotJob,
-    market: SpotMarket,
-    names: Sequence[str],
-    history: SpotMarket,
-    starts: Sequence[int],
-    on_event: Listener | None,
-) -> list[Trial]:
-    if not job.can_be_kept:
-        needed = format_duration((job.work + job.restart) * job.step_s)
-        got = format_duration(job.deadline * job.step_s)
-        raise InfeasibleError(
-            f"deadline: got {got}, but the work and a restart take {needed} on demand; give at least that"
-        )
-    watch, found = Stopwatch(listener=on_event), []
-    policies = {name: make_policy(name, job, history) for name in names}
-    for number, start in enumerate(starts):
-        watch.require()
-        window = market.window(start, start + job.deadline)
-        every = {"hindsight": Hindsight(job, window).choose} | policies
-        outcomes = [replay(job, window, choose, name) for name, choose in every.items()]
-        found.append(Trial(start, tuple(outcomes)))
-        watch.emit(f"{number + 1} of {len(starts)} starts", fraction=(number + 1) / len(starts))
-    return found
+    return split, np.random.default_rng(seed).integers(split, most, size=trials, endpoint=True).tolist()
 
 
 def score(trials: Sequence[Trial]) -> list[Score]:

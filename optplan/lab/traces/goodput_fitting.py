@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +54,7 @@ class GoodputFit:
     message: str
 
 
-@dataclass(frozen=True)
-class _Points:
+class _Points(NamedTuple):
     nodes: FloatArray
     gpus: FloatArray
     local_batch: FloatArray
@@ -63,9 +63,8 @@ class _Points:
 
     def in_order(self) -> _Points:
         """Return the same measurements in one order, whatever order they came in."""
-        order = np.lexsort((self.compute_s, self.step_s, self.local_batch, self.gpus, self.nodes))
-        columns = (self.nodes, self.gpus, self.local_batch, self.step_s, self.compute_s)
-        return _Points(*(column[order] for column in columns))
+        order = np.lexsort(self[::-1])
+        return _Points(*(column[order] for column in self))
 
     @property
     def across(self) -> NDArray[np.bool_]:

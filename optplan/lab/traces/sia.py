@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,8 +26,8 @@ from optplan.lab.traces.sia_profiles import (
     INTERPOLATED,
     CannotRunError,
     LearningCurves,
-    Passes,
     ProfileTables,
+    consolidated_placement,
     passes_to_fit,
     read_learning_curves,
     read_profile_tables,
@@ -36,7 +36,7 @@ from optplan.lab.traces.sia_profiles import (
 )
 from optplan.lab.traces.sia_workloads import Application, application_named
 from optplan.schema import FloatArray, IntArray, freeze
-from optplan.speedup.batches import Batches, best_goodput
+from optplan.speedup.batches import Batches, BatchRule, best_goodput
 
 #: Profiles that are kept once they are read or fitted.
 _KEPT = 32
@@ -62,19 +62,58 @@ class RunChoices(Batches):
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
-    """All that was read about one application on one type of GPU."""
+class Profile:
+    """All that was measured of one application on one type of GPU."""
 
     application: Application
     gpu: str
     tables: ProfileTables
     curves: LearningCurves
+
+    @property
+    def batch_rule(self) -> BatchRule:
+        """The limits on batch sizes."""
+        facts, tables = self.application, self.tables
+        return BatchRule(facts.init_batch_size, facts.max_batch_size, tables.min_local_batch, tables.max_local_batch)
+
+    @cached_property
+    def fit(self) -> GoodputFit:
+        """The model fitted to all of it."""
+        passes = passes_to_fit(self.tables.placement_passes, self.tables.scalability_passes)
+        return fit_goodput(*passes.points.T, *passes.times_s.T)
+
+
+def read_profile(profiles_dir: Path | str, facts: Application, gpu: str) -> Profile:
+    """Read what was measured of an application, once as long as its files are the same."""
+    return _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_files(profiles_dir: str, facts: Application, gpu: str, _stamp: tuple[tuple[str, int, int], ...]) -> Profile:
+    return Profile(facts, gpu, read_profile_tables(profiles_dir, facts, gpu), read_learning_curves(profiles_dir, facts))
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """A profile, the placements of widths whose GPUs are not on as few nodes as possible, and the batch, if fixed."""
+
+    profile: Profile
+    spread: Mapping[int, str]
     fixed_batch_size: int | None
 
     @property
     def widest(self) -> int:
         """The largest width that leaves each GPU enough samples."""
-        return (self.fixed_batch_size or self.application.max_batch_size) // self.tables.min_local_batch
+        most = self.fixed_batch_size or self.profile.application.max_batch_size
+        return most // self.profile.tables.min_local_batch
+
+    def place(self, gpus: int) -> str:
+        """Return how the GPUs of a width lie on nodes."""
+        return self.spread.get(gpus) or consolidated_placement(gpus, self.profile.tables.gpus_per_node)
+
+    def count_nodes(self, widths: IntArray) -> IntArray:
+        """Return the nodes on which the GPUs of each width lie."""
+        return np.array([len(self.place(gpus)) for gpus in widths.tolist()])
 
 
 def choose(sources: Sources, widths: IntArray, timing: Timing) -> tuple[RunChoices, list[str], GoodputFit | None]:
@@ -94,8 +133,7 @@ def choose(sources: Sources, widths: IntArray, timing: Timing) -> tuple[RunChoic
         names = ("local_batch", "accumulated", "batch_size", "feasible", "time_s")
         choices = RunChoices(*(np.where(modelled, getattr(predicted, n), getattr(choices, n)) for n in names))
     if timing is Timing.MODEL_BATCHES:
-        fit = fit_profile(sources.tables.placement_passes, sources.tables.scalability_passes)
-        nodes = sources.tables.count_nodes(widths)
+        fit, nodes = sources.profile.fit, sources.count_nodes(widths)
         believed_s = fit.parameters.iteration_time_s(nodes, widths, choices.local_batch, choices.accumulated)
         choices = replace(choices, believed_s=believed_s)
     return choices, np.where(modelled, FITTED, words).tolist(), fit
@@ -103,14 +141,14 @@ def choose(sources: Sources, widths: IntArray, timing: Timing) -> tuple[RunChoic
 
 def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[RunChoices, list[str]]:
     """Look the step times up (data README, section 1.6 (b)): nothing is feasible where there are none."""
-    tables = sources.tables
-    largest = np.array([tables.largest_local_batch(int(k)) for k in widths])
-    rule = tables.batch_rule(sources.application)
-    batches = rule.split(widths, largest_local=largest, fixed_batch_size=sources.fixed_batch_size)
+    profile, tables = sources.profile, sources.profile.tables
+    placements = [sources.place(gpus) for gpus in widths.tolist()]
+    largest = np.array(list(map(tables.largest_local_batch, placements)))
+    batches = profile.batch_rule.split(widths, largest_local=largest, fixed_batch_size=sources.fixed_batch_size)
     times_s = np.full((*batches.local_batch.shape, 2), np.nan)
     provenance = []
-    for column, k in enumerate(widths.tolist()):
-        word, rows = tables.look_up(k)
+    for column, placement in enumerate(placements):
+        word, rows = tables.look_up(placement)
         provenance.append(word)
         if rows is not None:
             for which in (0, 1):
@@ -124,7 +162,8 @@ def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[RunChoices, l
     between = np.flatnonzero([word == INTERPOLATED for word in provenance])
     if between.size:
         k = np.broadcast_to(widths[between], batches.local_batch[:, between].shape)
-        points = np.stack([tables.count_nodes(k), k, batches.local_batch[:, between]], axis=-1)
+        nodes = np.broadcast_to(sources.count_nodes(widths)[between], k.shape)
+        points = np.stack([nodes, k, batches.local_batch[:, between]], axis=-1)
         times_s[:, between] = tables.interpolate(points.reshape(-1, 3)).reshape(*points.shape[:2], 2)
     step_s, sync_s = times_s[..., 0], times_s[..., 1]
     time_s = step_s + batches.accumulated * (step_s - sync_s)
@@ -133,9 +172,8 @@ def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[RunChoices, l
 
 def _choose_by_model(sources: Sources, widths: IntArray) -> tuple[RunChoices, GoodputFit]:
     """Predict the step times; on several nodes nothing is feasible when none were measured."""
-    fit = fit_profile(sources.tables.placement_passes, sources.tables.scalability_passes)
-    batches = sources.tables.batch_rule(sources.application).split(widths, fixed_batch_size=sources.fixed_batch_size)
-    nodes = sources.tables.count_nodes(widths)
+    fit, nodes = sources.profile.fit, sources.count_nodes(widths)
+    batches = sources.profile.batch_rule.split(widths, fixed_batch_size=sources.fixed_batch_size)
     time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
     unknown = (nodes > 1) & ("alpha_n" in fit.unobserved)
     return _to_choices(batches, np.where(unknown, np.nan, time_s)), fit
@@ -146,16 +184,9 @@ def _to_choices(batches: Batches, time_s: FloatArray) -> RunChoices:
     return RunChoices(batches.local_batch, batches.accumulated, batches.batch_size, feasible, time_s)
 
 
-@lru_cache(maxsize=_KEPT)
-def fit_profile(placements: Passes, scalability: Passes) -> GoodputFit:
-    """Fit the model to a whole profile."""
-    passes = passes_to_fit(placements, scalability)
-    return fit_goodput(*passes.points.T, *passes.times_s.T)
-
-
 def measure(sources: Sources, choices: RunChoices, reference: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
     """Return sizes (epochs,) on the width of that index, goodputs (epochs, widths) and the best choices."""
-    curves = sources.curves
+    curves, facts = sources.profile.curves, sources.profile.application
     progress = np.diff(curves.progress)
     if sources.fixed_batch_size is not None:
         iterations = np.array(
@@ -164,7 +195,7 @@ def measure(sources: Sources, choices: RunChoices, reference: int) -> tuple[Floa
         time_s = iterations[:, None] * np.where(choices.feasible, choices.time_s, np.inf)
         goodput = progress[:, None] / time_s
         return time_s[:, reference], goodput, np.zeros(goodput.shape, dtype=np.intp)
-    gain = curves.gradients.gain(choices.batch_size, sources.application.init_batch_size)
+    gain = curves.gradients.gain(choices.batch_size, facts.init_batch_size)
     if choices.believed_s is None:
         goodput, best = best_goodput(gain, choices.time_s, choices.feasible)
     else:
@@ -235,9 +266,10 @@ def derive_epochs(
         raise CannotRunError("widths", f"none is feasible: {left_out[min(left_out)]}", fix)
     reference = int(np.flatnonzero(~stuck)[0])
     sizes_s, goodput, best = measure(sources, choices, reference)
-    factor = sources.application.slowdown if slowdown else 1.0
+    facts = sources.profile.application
+    factor = facts.slowdown if slowdown else 1.0
     return EpochProfile(
-        application=sources.application.name,
+        application=facts.name,
         gpu=gpu,
         widths=freeze(tried[kept]),
         sizes_s=freeze(factor * sizes_s),
@@ -245,7 +277,7 @@ def derive_epochs(
         reference_width=int(tried[reference]),
         reference_goodput_per_s=freeze(goodput[:, reference]),
         goodput_per_s=freeze(goodput[:, kept]),
-        progress=freeze(sources.curves.progress),
+        progress=freeze(sources.profile.curves.progress),
         batch_sizes=freeze(np.take_along_axis(choices.batch_size, best, axis=0)[:, kept]),
         local_batch_sizes=freeze(np.take_along_axis(choices.local_batch, best, axis=0)[:, kept]),
         provenance=tuple(provenance[column] for column in kept),
@@ -271,34 +303,23 @@ def _read(
         problem = f"got {fixed_batch}; {facts.name} trains at {facts.init_batch_size} to {facts.max_batch_size} samples"
         raise DataError("fixed_batch", problem, "choose a batch size in that range, or None to adapt it")
     placed = {width: smallest_rotation(placement) for width, placement in spread.items()}
-    tables, curves = read_profile(profiles_dir, facts, gpu)
-    return Sources(facts, gpu, replace(tables, spread=placed), curves, fixed_batch)
-
-
-def read_profile(profiles_dir: Path | str, facts: Application, gpu: str) -> tuple[ProfileTables, LearningCurves]:
-    """Read the step times and the learning curves of an application, once as long as their files are the same."""
-    return _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
-
-
-@lru_cache(maxsize=_KEPT)
-def _read_files(
-    profiles_dir: str, facts: Application, gpu: str, _stamp: tuple[tuple[str, int, int], ...]
-) -> tuple[ProfileTables, LearningCurves]:
-    return read_profile_tables(profiles_dir, facts, gpu), read_learning_curves(profiles_dir, facts)
+    return Sources(read_profile(profiles_dir, facts, gpu), placed, fixed_batch)
 
 
 def _say_too_wide(sources: Sources, k: int) -> str:
-    batch = sources.fixed_batch_size or sources.application.max_batch_size
+    facts = sources.profile.application
     return (
-        f"{sources.application.name} cannot run on {k} GPUs of {sources.gpu}: each needs at least "
-        f"{sources.tables.min_local_batch} samples, and the largest batch has {batch}, enough for {sources.widest}"
+        f"{facts.name} cannot run on {k} GPUs of {sources.profile.gpu}: each needs at least "
+        f"{sources.profile.tables.min_local_batch} samples, and the largest batch has "
+        f"{sources.fixed_batch_size or facts.max_batch_size}, enough for {sources.widest}"
     )
 
 
 def _say_why_not(sources: Sources, k: int, fit: GoodputFit | None) -> str:
-    subject = f"{sources.application.name} on {k} GPUs of {sources.gpu}"
-    if fit is not None and "alpha_n" in fit.unobserved and k > sources.tables.gpus_per_node:
+    profile = sources.profile
+    subject = f"{profile.application.name} on {k} GPUs of {profile.gpu}"
+    if fit is not None and "alpha_n" in fit.unobserved and k > profile.tables.gpus_per_node:
         return f"{subject}: the profile holds no measurement on several nodes, so nothing is known about this width"
-    if sources.tables.look_up(k)[1] is None:
+    if profile.tables.look_up(sources.place(k))[1] is None:
         return f"{subject}: neither this width nor one below it was measured"
     return f"{subject}: no batch size splits into local batches that were measured"

@@ -29,9 +29,6 @@ from optplan.units import SECONDS_PER_HOUR
 #: Widths that an import covers unless told otherwise.
 MAX_WIDTH = 128
 
-#: What the instance calls the GPUs behind each suffix.
-GPU_TYPES = {"aws": "t4", "azure": "v100", "dgx-ext": "a100", "rtx": "rtx-2080-ti", "quad": "rtx-6000"}
-
 _TIMING_WORDS = {
     Timing.TABLES: "goodput by the measured tables, beyond them by the fitted AdaptDL model",
     Timing.MODEL: "goodput by the fitted AdaptDL model at every width",
@@ -149,7 +146,7 @@ def write_workload(
 
 def name_gpu(suffix: str) -> str:
     """Return what the instance calls the GPUs behind a suffix; a suffix that is not known names itself."""
-    return GPU_TYPES.get(suffix, suffix)
+    return GPU_NODES[suffix].gpu_type if suffix in GPU_NODES else suffix
 
 
 def _check_gpus(gpu: str | Sequence[str], max_width: int | Mapping[str, int]) -> tuple[str, ...]:

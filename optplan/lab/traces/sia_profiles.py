@@ -9,9 +9,9 @@ at batch size M, one row per epoch. See the data README, sections 1.3, 1.4 and 1
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.lab.traces.sia_workloads import GPU_NODES, Application
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.batches import BatchRule
 from optplan.speedup.goodput import GradientTable
 
 if TYPE_CHECKING:
@@ -96,8 +95,6 @@ UNNAMED = ""
 
 #: Local batches from which an application runs out of memory although the profile goes on (data README, 1.6 (c)).
 _MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
-#: Profiles of which triangulations are kept.
-_KEPT = 32
 
 
 class CannotRunError(DataError):
@@ -131,8 +128,6 @@ class Passes:
 class ProfileTables:
     """The step times of one application on one type of GPU, by placement and by nodes and GPUs; then all rows."""
 
-    # ``spread`` are the placements of widths whose GPUs are not on as few nodes as possible.
-
     gpus_per_node: int
     placements: Mapping[str, Passes]
     scalability: Mapping[tuple[int, int], Passes]
@@ -140,43 +135,21 @@ class ProfileTables:
     scalability_passes: Passes
     min_local_batch: int
     max_local_batch: int
-    spread: Mapping[int, str] = field(default_factory=dict)
 
-    def placed(self, counts: Sequence[int]) -> ProfileTables:
-        """Return the same tables for a job with so many GPUs on each of its nodes."""
-        return replace(self, spread={sum(counts): smallest_rotation("".join(map(str, counts)))})
+    def look_up(self, placement: str) -> tuple[str, Passes | None]:
+        """Say where the step times on a placement come from, and give its rows when it was measured."""
+        if placement in self.placements:
+            return MEASURED, self.placements[placement]
+        shape = len(placement), count_gpus(placement)
+        if shape in self.scalability:
+            return MEASURED_SCALABILITY, self.scalability[shape]
+        return (INTERPOLATED if self._local_batches_from(*shape).size else FITTED), None
 
-    def placement(self, gpus: int) -> str:
-        """Return how the GPUs of a width lie on nodes."""
-        return self.spread.get(gpus) or consolidated_placement(gpus, self.gpus_per_node)
-
-    def batch_rule(self, facts: Application) -> BatchRule:
-        """Return the limits on an application's batch sizes."""
-        return BatchRule(facts.init_batch_size, facts.max_batch_size, self.min_local_batch, self.max_local_batch)
-
-    def count_nodes(self, gpus: IntArray) -> IntArray:
-        """Return the nodes on which the GPUs of each width lie, in the same shape."""
-        nodes = -(-gpus // self.gpus_per_node)
-        for width, placement in self.spread.items():
-            nodes = np.where(gpus == width, len(placement), nodes)
-        return nodes
-
-    def look_up(self, gpus: int) -> tuple[str, Passes | None]:
-        """Say where the step times of a width come from, and give its rows when it was measured."""
-        placement = self.placement(gpus)
-        rows = self.placements.get(placement)
-        if rows is not None:
-            return MEASURED, rows
-        nodes = len(placement)
-        rows = self.scalability.get((nodes, gpus))
-        if rows is not None:
-            return MEASURED_SCALABILITY, rows
-        return (INTERPOLATED if self._local_batches_from(nodes, gpus).size else FITTED), None
-
-    def largest_local_batch(self, gpus: int) -> int:
-        """Return the largest local batch of a width, of all with as many nodes and GPUs, or of the profile."""
-        _, rows = self.look_up(gpus)
-        batches = self._local_batches_from(len(self.placement(gpus)), gpus) if rows is None else rows.points[:, 2]
+    def largest_local_batch(self, placement: str) -> int:
+        """Return the largest local batch on a placement, of all with as many nodes and GPUs, or of the profile."""
+        _, rows = self.look_up(placement)
+        shape = len(placement), count_gpus(placement)
+        batches = self._local_batches_from(*shape) if rows is None else rows.points[:, 2]
         return min(self.max_local_batch, int(batches.max(initial=0)) or self.max_local_batch)
 
     def _local_batches_from(self, nodes: int, gpus: int) -> IntArray:
@@ -186,10 +159,22 @@ class ProfileTables:
 
     def interpolate(self, points: IntArray) -> FloatArray:
         """Interpolate (N, k, b) linearly over the mean passes of both tables, as Sia does; NaN outside their hull."""
-        triangulated = _triangulate(self.placement_passes, self.scalability_passes)
-        if triangulated is None:
+        if self._triangulated is None:
             return np.full((len(points), 2), np.nan)
-        return np.asarray(triangulated(points.astype(np.float64)), dtype=np.float64)
+        return np.asarray(self._triangulated(points.astype(np.float64)), dtype=np.float64)
+
+    @cached_property
+    def _triangulated(self) -> LinearNDInterpolator | None:
+        """The interpolation between all passes of both tables; None where they lie in one plane."""
+        from scipy.interpolate import LinearNDInterpolator
+        from scipy.spatial import QhullError
+
+        parts = self.placement_passes.average_repeats(), self.scalability_passes.average_repeats()
+        known = parts[0].joined(parts[1]).average_repeats()
+        try:
+            return LinearNDInterpolator(known.points.astype(np.float64), known.times_s)
+        except QhullError:  # all measurements lie in one plane, say on one number of nodes: it has no inside
+            return None
 
 
 def passes_to_fit(placements: Passes, scalability: Passes) -> Passes:
@@ -197,19 +182,6 @@ def passes_to_fit(placements: Passes, scalability: Passes) -> Passes:
     known = {tuple(point) for point in placements.points.tolist()}
     new = np.array([tuple(point) not in known for point in scalability.points.tolist()], dtype=bool)
     return placements.joined(scalability.select(new))
-
-
-@lru_cache(maxsize=_KEPT)
-def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolator | None:
-    """Return the interpolation between all passes of two tables; None where they lie in one plane."""
-    from scipy.interpolate import LinearNDInterpolator
-    from scipy.spatial import QhullError
-
-    known = placements.average_repeats().joined(scalability.average_repeats()).average_repeats()
-    try:
-        return LinearNDInterpolator(known.points.astype(np.float64), known.times_s)
-    except QhullError:  # all measurements lie in one plane, say on one number of nodes: it has no inside
-        return None
 
 
 def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
@@ -221,6 +193,16 @@ def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
 def smallest_rotation(placement: str) -> str:
     """Return the lexicographically smallest rotation of a placement: ``42`` becomes ``24``."""
     return min(placement[start:] + placement[:start] for start in range(len(placement)))
+
+
+def placement_of(counts: Iterable[int]) -> str:
+    """Return the placement of so many GPUs on each of some nodes."""
+    return smallest_rotation("".join(map(str, counts)))
+
+
+def count_gpus(placement: str) -> int:
+    """Return how many GPUs a placement has."""
+    return sum(map(int, placement))
 
 
 def read_profile_tables(profiles_dir: Path | str, application: Application, gpu: str) -> ProfileTables:
@@ -240,7 +222,7 @@ def read_profile_tables(profiles_dir: Path | str, application: Application, gpu:
     local_batches = in_placements.points[:, 2]
     return ProfileTables(
         gpus_per_node=GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit,
-        placements={key: in_placements.select(np.array(rows)).average_repeats() for key, rows in rows_of.items()},
+        placements={key: in_placements.select(rows).average_repeats() for key, rows in rows_of.items()},
         scalability={
             (nodes, gpus): in_scalability.select((shapes == (nodes, gpus)).all(axis=1)).average_repeats()
             for nodes, gpus in {tuple(shape) for shape in shapes.tolist()}
@@ -276,46 +258,46 @@ def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[st
     return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
 
 
-def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
-    rows_of: dict[str, list[int]] = {}
-    points, times = array("q"), array("d")
-    for line, (placement, *numbers) in read_rows(path, ("placement", "local_bsz", "step_time", "sync_time")):
+def _read_placements(path: Path) -> tuple[dict[str, IntArray], Passes]:
+    """Read passes by placement; return the rows of each, too."""
+    keys: list[str] = []
+
+    def locate(line: int, placement: str) -> tuple[int, int]:
         if not placement.isdecimal() or "0" in placement:
             problem = f"placement is {placement!r}; one digit from 1 to 9 per node is needed"
             raise DataError(f"{path}:{line}", problem, "correct the row")
-        rows_of.setdefault(smallest_rotation(placement), []).append(len(times) // 2)
-        local_batch, pair = _parse_pass(path, line, *numbers)
-        points.extend((len(placement), sum(map(int, placement)), local_batch))
-        times.extend(pair)
-    if not points:
+        keys.append(smallest_rotation(placement))
+        return len(placement), count_gpus(placement)
+
+    passes = _read_passes(path, ("placement",), locate)
+    if not keys:
         raise DataError(str(path), "the file names its columns and holds no measurement", "add one row per measurement")
-    return rows_of, _to_passes(points, times)
+    known = np.array(keys)
+    return {key: np.flatnonzero(known == key) for key in dict.fromkeys(keys)}, passes
 
 
 def _read_scalability(path: Path) -> Passes:
-    points, times = array("q"), array("d")
-    columns = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
-    for line, (num_nodes, num_replicas, *numbers) in read_rows(path, columns):
+    def locate(line: int, num_nodes: str, num_replicas: str) -> tuple[int, int]:
         nodes = parse_whole(path, line, "num_nodes", num_nodes)
         gpus = parse_whole(path, line, "num_replicas", num_replicas)
         if gpus < nodes:
             problem = f"num_replicas is {gpus} on {nodes} nodes; at least one GPU per node is needed"
             raise DataError(f"{path}:{line}", problem, "correct the row")
-        local_batch, pair = _parse_pass(path, line, *numbers)
-        points.extend((nodes, gpus, local_batch))
-        times.extend(pair)
-    return _to_passes(points, times)
+        return nodes, gpus
+
+    return _read_passes(path, ("num_nodes", "num_replicas"), locate)
 
 
-def _parse_pass(path: Path, line: int, local_batch: str, step: str, sync: str) -> tuple[int, tuple[float, float]]:
-    samples = parse_whole(path, line, "local_bsz", local_batch)
-    step_s = parse_number(path, line, "step_time", step)
-    sync_s = parse_number(path, line, "sync_time", sync)
-    if sync_s >= step_s:
-        problem = f"sync_time is {sync} and step_time {step}; the first is a part of the second"
-        raise DataError(f"{path}:{line}", problem, "correct the row")
-    return samples, (step_s, sync_s)
-
-
-def _to_passes(points: array[int], times: array[float]) -> Passes:
+def _read_passes(path: Path, columns: tuple[str, ...], locate: Callable[..., tuple[int, int]]) -> Passes:
+    """Read passes whose first columns say, by line, on how many nodes and GPUs they were."""
+    points, times = array("q"), array("d")
+    for line, (*place, local_batch, step, sync) in read_rows(path, (*columns, "local_bsz", "step_time", "sync_time")):
+        nodes, gpus = locate(line, *place)
+        points.extend((nodes, gpus, parse_whole(path, line, "local_bsz", local_batch)))
+        step_s = parse_number(path, line, "step_time", step)
+        sync_s = parse_number(path, line, "sync_time", sync)
+        if sync_s >= step_s:
+            problem = f"sync_time is {sync} and step_time {step}; the first is a part of the second"
+            raise DataError(f"{path}:{line}", problem, "correct the row")
+        times.extend((step_s, sync_s))
     return Passes(np.array(points).reshape(-1, 3), np.array(times).reshape(-1, 2))

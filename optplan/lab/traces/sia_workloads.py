@@ -51,6 +51,7 @@ class GpuNode:
     """One type of machine; ``name`` is the suffix of its profile files, ``profiled_nodes`` the most machines there."""
 
     name: str
+    gpu_type: str  #: What instances call its GPUs.
     machine: str
     gpu: str
     gpus_per_node: int
@@ -78,11 +79,11 @@ GPU_NODES: Mapping[str, GpuNode] = MappingProxyType(
     {
         node.name: node
         for node in (
-            GpuNode("aws", "g4dn.12xlarge", "T4 16 GB", 4, 16),
-            GpuNode("azure", "ND40rs_v2", "V100 32 GB", 8, 5),
-            GpuNode("dgx-ext", "DGX-A100", "A100 40 GB", 8, 2),
-            GpuNode("rtx", "8x RTX 2080 Ti", "RTX 2080 Ti 11 GB", 8, 3),
-            GpuNode("quad", "4x Quadro RTX 6000", "Quadro RTX 6000 24 GB", 4, 1),
+            GpuNode("aws", "t4", "g4dn.12xlarge", "T4 16 GB", 4, 16),
+            GpuNode("azure", "v100", "ND40rs_v2", "V100 32 GB", 8, 5),
+            GpuNode("dgx-ext", "a100", "DGX-A100", "A100 40 GB", 8, 2),
+            GpuNode("rtx", "rtx-2080-ti", "8x RTX 2080 Ti", "RTX 2080 Ti 11 GB", 8, 3),
+            GpuNode("quad", "rtx-6000", "4x Quadro RTX 6000", "Quadro RTX 6000 24 GB", 4, 1),
         )
     }
 )

@@ -81,17 +81,11 @@ def list_extras(instance: BoaInstance) -> list[tuple[str, str]]:
 
 
 def say_demand(instance: BoaInstance, result: Result[Solution]) -> list[str]:
-    """Say what the figures rest on, and what whole nodes cost."""
-    return [_KNOWN if has_patterns(instance) else _ASSUMED, *say_rounding(instance, result)]
-
-
-def say_rounding(instance: BoaInstance, result: Result[Solution]) -> list[str]:
-    """Say what whole nodes cost beyond the GPUs in use; nothing where nodes are not known."""
+    """Say what the figures rest on, and what whole nodes cost beyond the GPUs in use, where nodes are known."""
+    said = [_KNOWN if has_patterns(instance) else _ASSUMED]
     solution = result.solution
-    if not isinstance(solution, BoaSolution):
-        return []
-    said = []
-    for gpu_type, found in estimate_rounding(instance, solution).items():
+    rounded = estimate_rounding(instance, solution) if isinstance(solution, BoaSolution) else {}
+    for gpu_type, found in rounded.items():
         if not found.in_use:
             continue
         nodes = f"nodes of {found.gpus_per_node} {gpu_type}"

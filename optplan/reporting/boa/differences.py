@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, repeat
-from typing import NamedTuple
 
 from optplan.contracts import Result
-from optplan.formulations.boa.data.instance import BoaSolution
+from optplan.formulations.boa.data.instance import BoaSolution, Branch
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.reporting.differences import (
     ANSWER,
@@ -35,14 +34,6 @@ _OF_CLASS = (("mean completion time", _MEAN, SECONDS), ("GPUs on average", "gpus
 _TYPE = "gpus."
 
 
-class _Way(NamedTuple):
-    """What a share of a class's jobs holds, epoch by epoch; of which type, where there are several."""
-
-    share: float
-    gpus: Sequence[float]
-    gpu_types: Sequence[str] | None
-
-
 def state_answer(answer: Answer) -> list[Fact]:
     """State what an answer says, and of each class its time, its GPUs, and what its jobs hold by epoch."""
     measures, facts = measures_of(answer), state_figures(answer, _FIGURES)
@@ -63,29 +54,27 @@ def state_answer(answer: Answer) -> list[Fact]:
     return facts
 
 
-def _list_ways(answer: Answer) -> dict[str, list[_Way]]:
-    """List the ways of each class's jobs; none without a plan."""
+def _list_ways(answer: Answer) -> Mapping[str, Sequence[Branch]]:
+    """List what shares of each class's jobs hold; nothing without a plan."""
     if isinstance(answer, BoaPlan):
-        table = answer.width_table
-        return {name: [_Way(row.share, row.gpus.tolist(), row.gpu_types) for row in table[name]] for name in table}
-    if isinstance(answer, Result) and isinstance(answer.solution, BoaSolution):
-        branches = answer.solution.branches
         return {
-            name: [_Way(row.fraction, row.widths.tolist(), row.gpu_types) for row in branches[name]]
-            for name in branches
+            name: [Branch(fraction=row.share, widths=row.gpus.astype(float), gpu_types=row.gpu_types) for row in rows]
+            for name, rows in answer.width_table.items()
         }
-    return {}
+    found = answer.solution if isinstance(answer, Result) else None
+    return found.branches if isinstance(found, BoaSolution) else {}
 
 
-def _write_ways(ways: Sequence[_Way]) -> str:
+def _write_ways(ways: Sequence[Branch]) -> str:
     """Write what jobs hold, by share where they differ: ``75 %: 2 in 1 to 2, 4 in 3; 25 %: 1``."""
     if len(ways) == 1:
         return _write_way(ways[0])
-    return "; ".join(sorted(f"{format_share(way.share)}: {_write_way(way)}" for way in ways))
+    return "; ".join(sorted(f"{format_share(way.fraction)}: {_write_way(way)}" for way in ways))
 
 
-def _write_way(way: _Way) -> str:
-    held = [f"{format_gpus(gpus)} {name}".strip() for gpus, name in zip(way.gpus, way.gpu_types or repeat(""))]  # noqa: B905 - without types there is no end of names
+def _write_way(way: Branch) -> str:
+    types = way.gpu_types or repeat("")
+    held = [f"{format_gpus(gpus)} {name}".strip() for gpus, name in zip(way.widths.tolist(), types, strict=False)]
     runs, first = [], 1
     for words, run in groupby(held):
         last = first + len(list(run)) - 1

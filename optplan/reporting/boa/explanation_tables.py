@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from optplan.contracts import Alternative, Direction, ExplainedChoice, Explanation, Instance, Result, Solution
+from optplan.contracts import Alternative, Explanation, Instance, Result, Solution
 from optplan.contracts.result import closes_gap
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution
-from optplan.formulations.boa.judge.following import types_along
-from optplan.reporting.boa.breakdown import has_types, require_boa, require_own
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
+from optplan.reporting.boa.breakdown import require_boa, require_own
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.pages import Block, Reading, Section
-from optplan.reporting.phrases import NOTHING, count_gpus, format_share, join_words
-from optplan.reporting.tables import Cell, Column, Content, Row, Table
+from optplan.reporting.phrases import NOTHING, format_share, join_words
+from optplan.reporting.tables import Column, Row, Table, numbers, numeric
 from optplan.units import BudgetUnit
 
 #: Objectives this close, relatively, to their bounds are written as exact.
 _EXACT = 1e-5
 #: From here on changes are written without decimals.
 _MOST_WITH_DECIMALS = 999.5
-
-
 #: Rows that a table of a page shows before it says how many more there are.
 _MOST_ROWS = 300
-_READ_PLACES = (
-    "Shaded: the GPUs that the plan gives a job of the class in these epochs. Elsewhere: what it costs to force the "
-    "class to that type there, at its best width, within the same limits and with everything else decided anew."
-)
 _READ_CHOICES = (
     "Alone: the change of the mean completion time and of the use of the budget if this one choice changes and nothing "
     "else does. Forced: by how much the mean completion time grows when the choice is forced for all jobs of the "
@@ -85,35 +78,20 @@ def _say_unproven(explanation: Explanation) -> list[str]:
 def list_explanations(explanation: Explanation, most: int | None = None) -> Table:
     """List every alternative of every choice, in order; of more than ``most`` rows the first ones."""
     unit = unit_words(explanation)
-    columns = (
-        Column("class"),
-        Column("epochs", is_number=True),
-        Column("holds", style="whole"),
-        Column("instead", style="whole"),
-        Column("alone: s", is_number=True),
-        Column(f"alone: {unit}", is_number=True),
-        Column(f"s per {unit}", is_number=True, style="name"),
-        Column("forced: s", is_number=True),
-    )
+    held, instead = (Column(name, style="whole") for name in ("holds", "instead"))
+    changes = (*numbers("alone: s", f"alone: {unit}"), numeric(f"s per {unit}", "name"), numeric("forced: s"))
+    columns = (Column("class"), numeric("epochs"), held, instead, *changes)
     rows: list[Row] = []
     for choice in explanation.choices:
-        head = (name_subject(choice), name_epochs(choice), choice.label)
+        subject = choice.subject if choice.share == 1.0 else f"{choice.subject} ({format_share(choice.share)})"
+        epochs = str(choice.first) if choice.first == choice.last else f"{choice.first}-{choice.last}"
+        head = (subject, epochs, choice.label)
         alternatives = [_write_alternative(explanation, one) for one in choice.alternatives]
         for number, cells in enumerate(alternatives or [("nothing else is allowed", *[NOTHING] * 4)]):
             rows.append(Row((*("", "", ""), *cells)) if number else Row((*head, *cells), "next" if rows else ""))
     more = 0 if most is None else len(rows) - most
     rest = f"{more} more rows are in the JSON of optplan explain." if more > 0 else ""
     return Table("Every choice and its neighbours", columns, rows[:most], 4, rest)
-
-
-def name_subject(choice: ExplainedChoice) -> str:
-    """Name whose choice it is, with the share of its jobs where they differ."""
-    return choice.subject if choice.share == 1.0 else f"{choice.subject} ({format_share(choice.share)})"
-
-
-def name_epochs(choice: ExplainedChoice) -> str:
-    """Name the epochs of a choice: ``3`` or ``1-24``."""
-    return str(choice.first) if choice.first == choice.last else f"{choice.first}-{choice.last}"
 
 
 def _write_alternative(explanation: Explanation, alternative: Alternative) -> tuple[str, ...]:
@@ -160,45 +138,11 @@ def write_signed(change: float) -> str:
 
 
 def tell_explanation(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Section:
-    """Tell why each class gets its GPUs, and where it runs."""
+    """Tell why each class gets its GPUs."""
     require_own(explanation, result)
-    places = list_places(instance, result, explanation)
-    heading = "Why each class gets these GPUs" if places is None else "Which class runs where, and why"
-    blocks: list[Block] = [] if places is None else [places, Reading(_READ_PLACES)]
-    blocks += [say_rates(instance, explanation), list_explanations(explanation, _MOST_ROWS), Reading(_READ_CHOICES)]
-    return Section("why", heading, blocks, link="Why these GPUs")
-
-
-def list_places(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Table | None:
-    """List by choice its GPU type, and what each other one costs when forced; None where there is one type."""
-    if not has_types(instance) or not isinstance(result.solution, BoaSolution):
-        return None
-    rows: list[list[Content]] = []
-    before = None
-    for choice in explanation.choices:
-        branch = result.solution.branches[choice.subject][choice.branch - 1]
-        own = str(types_along(instance, branch)[choice.first - 1])
-        held = Cell(count_gpus(float(branch.widths[choice.first - 1])), "own")
-        cells = _write_others(instance, explanation, choice, own) | {own: held}
-        subject = "" if before == (choice.subject, choice.branch) else name_subject(choice)
-        places = (cells.get(name, Cell("cannot run", "never")) for name in instance.gpu_types)
-        rows.append([subject, name_epochs(choice), *places])
-        before = (choice.subject, choice.branch)
-    columns = (Column(name, is_number=True, style="name") for name in instance.gpu_types)
-    caption = "Where each class runs, and by how much the mean completion time of all jobs would grow elsewhere"
-    more = len(rows) - _MOST_ROWS
-    rest = f"{more} more rows are in the JSON of optplan explain." if more > 0 else ""
-    return Table(caption, (Column("class"), Column("epochs", is_number=True), *columns), rows[:_MOST_ROWS], 2, rest)
-
-
-def _write_others(
-    instance: BoaInstance, explanation: Explanation, choice: ExplainedChoice, own: str
-) -> dict[str, Cell]:
-    """Write what it costs to force a choice to each other type; they come in the order of the class's types."""
-    others = [name for name in instance.options(choice.subject).gpu_types if name != own]
-    forced = [one for one in choice.alternatives if one.direction is Direction.OTHER_TYPE]
-    costs = [write_forced(explanation, one) for one in forced]
-    return {
-        name: Cell(f"{cost} s" if cost[-1].isdigit() else cost, "other")
-        for name, cost in zip(others, costs, strict=True)
-    }
+    blocks: list[Block] = [
+        say_rates(instance, explanation),
+        list_explanations(explanation, _MOST_ROWS),
+        Reading(_READ_CHOICES),
+    ]
+    return Section("why", "Why each class gets these GPUs", blocks, link="Why these GPUs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, LagrangianCertificate, Result, Solution
@@ -12,6 +11,7 @@ from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.phrases import (
+    NOTHING,
     PROOF_WORDS,
     count_gpus,
     format_gpus,
@@ -22,7 +22,6 @@ from optplan.speedup import Speedup, TableSpeedup
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit, format_duration
 
 if TYPE_CHECKING:
-    from optplan.formulations.boa.data.gpu_types import GpuType
     from optplan.formulations.boa.data.job_classes import JobClass
     from optplan.schema import IntArray
 
@@ -37,31 +36,22 @@ _POLICY_WORDS = {
 _FORMULA_WORDS = {"amdahl": "Amdahl's law", "power": "a power law", "goodput": "the goodput model"}
 
 
-def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """State what was asked."""
-    mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
-    kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
+def state_question(instance: BoaInstance) -> list[tuple[str, str]]:
+    """State what is asked: what is to be least, within which limits, by which plans, and for how much work."""
+    limits = NOTHING if instance.budget is None else phrases.describe_limits(instance)
     return [
-        ("Wanted", f"the least {phrases.name_objective(instance)}, over all jobs"),
-        ("Limits" if instance.further_limits else "Limit", phrases.describe_limits(instance)),
+        ("wanted", f"the least {phrases.name_objective(instance)}, over all jobs"),
+        ("limits" if instance.budget is not None and instance.further_limits else "budget", limits),
         *list_extras(instance),
-        ("Decided", phrases.PROBLEM_WORDS[instance.problem]),
-        ("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
-        (
-            "Load",
-            f"{count_gpus(load_gpus(instance))} would be busy on average if every job {kept} "
-            f"{'on' if has_types(instance) else 'at'} which its size was measured",
-        ),
-        ("Precision asked for", f"a gap of at most {100 * result.gap_target:g} %"),
+        ("problem", f"{instance.problem.value}: {phrases.PROBLEM_WORDS[instance.problem]}"),
+        ("policy", _POLICY_WORDS[Policy.MIXED if instance.is_mixed else Policy.PURE]),
+        ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
     ]
 
 
-def describe_classes(instance: BoaInstance, most: int | None = None) -> list[tuple[str, ...]]:
-    """Put in words what is given of classes: name, arrivals, epochs, size, speedup, widths, pauses and weight."""
-    return [_describe_class(instance, name, job_class) for name, job_class in islice(instance.classes.items(), most)]
-
-
-def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> tuple[str, ...]:
+def describe_class(instance: BoaInstance, name: str) -> tuple[str, ...]:
+    """Put in words what is given of a class: name, arrivals, epochs, size, speedup, widths, pauses and weight."""
+    job_class = instance.classes[name]
     options = instance.options(name)
     widths = {t: describe_widths(options.widths[options.of_type(t)]) for t in options.gpu_types}
     pauses = {t: format_duration(s) if (s := job_class.rescale_s_of(t)) else "none" for t in job_class.speedup}
@@ -96,26 +86,6 @@ def _describe_changes(job_class: JobClass) -> str:
         return ""
     span = format_duration(most) if least == most else f"up to {format_duration(most)}"
     return f" (+ {span} to another type)"
-
-
-def describe_type(name: str, gpu_type: GpuType) -> list[tuple[str, str]]:
-    """Put in words what is given about a GPU type besides its price: quota and interruptions."""
-    facts = []
-    if gpu_type.quota_gpus is not None:
-        facts.append((f"quota of {name}", f"{format_gpus(gpu_type.quota_gpus)} on average"))
-    if gpu_type.start_s:
-        facts.append((f"start of {name} nodes", f"{format_duration(gpu_type.start_s)}, outside of budget and times"))
-    if gpu_type.spot is not None:
-        spot = gpu_type.spot
-        facts.append(
-            (
-                f"interruptions of {name}",
-                f"{spot.interruptions_per_gpu_hour:g} per GPU and hour; a restart takes "
-                f"{format_duration(spot.restart_s)} ({'billed' if spot.restart_billed else 'not billed'}) and "
-                f"{format_duration(spot.lost_work_s)} of work are lost",
-            )
-        )
-    return facts
 
 
 def _describe_speedup(curve: Speedup) -> str:
@@ -219,9 +189,21 @@ def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
 
 def state_sources(instance: BoaInstance) -> list[tuple[str, str]]:
     """State where prices come from, and what else is given of GPU types."""
-    types = instance.gpu_types.items()
-    prices = [(f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in types]
-    return [*prices, *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type))]
+    facts = [(f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
+    for name, gpu_type in instance.gpu_types.items():
+        if gpu_type.quota_gpus is not None:
+            facts.append((f"quota of {name}", f"{format_gpus(gpu_type.quota_gpus)} on average"))
+        if gpu_type.start_s:
+            said = f"{format_duration(gpu_type.start_s)}, outside of budget and times"
+            facts.append((f"start of {name} nodes", said))
+        if (spot := gpu_type.spot) is not None:
+            said = (
+                f"{spot.interruptions_per_gpu_hour:g} per GPU and hour; a restart takes "
+                f"{format_duration(spot.restart_s)} ({'billed' if spot.restart_billed else 'not billed'}) and "
+                f"{format_duration(spot.lost_work_s)} of work are lost"
+            )
+            facts.append((f"interruptions of {name}", said))
+    return facts
 
 
 def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
@@ -265,13 +247,10 @@ def explain_check(result: Result[Solution]) -> str:
 def _write_prices(instance: BoaInstance, multipliers: Mapping[str, float]) -> list[tuple[str, str]]:
     """Write what a certificate charges for what: the budget, and the other limits that it charges for."""
     unit = "GPU in use on average" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
-    charged = [limit for limit, price in multipliers.items() if limit == BUDGET or price > 0]
     return [
-        (
-            unit if limit == BUDGET else _name_charged(limit),
-            format_small_duration(multipliers[limit]),
-        )
-        for limit in charged
+        (unit if limit == BUDGET else _name_charged(limit), format_small_duration(price))
+        for limit, price in multipliers.items()
+        if limit == BUDGET or price > 0
     ]
 
 
@@ -310,17 +289,15 @@ def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) 
 def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> str:
     bound_s = certificate.bound
     paid_s = sum(certificate.multipliers[limit] * amount for limit, amount in instance.limits.items())
-    kept = "all limits" if instance.further_limits else _write_budget(instance)
+    amount = instance.budget_amount()
+    in_gpus = instance.budget_unit is BudgetUnit.GPU
+    budget = count_gpus(amount) if in_gpus else phrases.say_amount(instance, amount)
+    kept = "all limits" if instance.further_limits else budget
     return (
         f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
         f"to {kept} pays at most {format_duration(paid_s)} of that. So its {phrases.name_objective(instance)} is "
         f"at least {format_duration(bound_s)}, whatever its widths{'' if instance.floors else ', mixtures included'}."
     )
-
-
-def _write_budget(instance: BoaInstance) -> str:
-    amount = instance.budget_amount()
-    return count_gpus(amount) if instance.budget_unit is BudgetUnit.GPU else phrases.say_amount(instance, amount)
 
 
 def _explain_enumeration(certificate: EnumeratedCertificate) -> str:

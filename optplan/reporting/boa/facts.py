@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
 from optplan.reporting.boa import phrases
-from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
-from optplan.reporting.boa.demand import list_extras
-from optplan.reporting.boa.explanations import state_sources
+from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
+from optplan.reporting.boa.explanations import state_question, state_sources
 from optplan.reporting.boa.ranges import make_measurement_card
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import (
     NOTHING,
+    capitalise,
     compare_durations,
     count_gpus,
     format_gpus,
@@ -23,14 +23,30 @@ from optplan.reporting.phrases import (
     format_usd,
 )
 from optplan.reporting.sections import bounds_nothing
+from optplan.reporting.tables import Column, Row, Table, numbers
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 #: How much more of the budget a card tells the worth of.
 MORE = 0.2
-#: How the row with the sums is called.
-TOTAL = "all types"
+
+
+class _Kind(NamedTuple):
+    """What easing a kind of limit by a unit is called, and what else is said of it; ``{}`` is what it limits."""
+
+    eased: str
+    tightened: str
+    tighter: str  #: One that no plan keeps.
+    looser: str  #: One that would save nothing.
+    units: float = 1.0  #: How many of the limit's own units that is: a second of a due date is too little.
+
+
+_KINDS = {
+    QUOTA: _Kind("one more {} in the quota", "one fewer", "a smaller quota", "one more"),
+    DUE: _Kind("{} due a minute later", "a minute earlier", "an earlier due date", "a later one", SECONDS_PER_MINUTE),
+    FLOOR: _Kind("a floor of {} one GPU lower", "one higher", "a higher floor", "a lower one"),
+}
 
 
 def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
@@ -39,11 +55,7 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
         ("instance", instance.name),
         ("formulation", "boa"),
         *([("description", instance.description)] if instance.description else []),
-        ("problem", f"{instance.problem.value}: {phrases.PROBLEM_WORDS[instance.problem]}"),
-        ("policy", instance.policy.value),
-        ("budget", phrases.describe_budget(instance) if instance.budget is not None else NOTHING),
-        *list_extras(instance),
-        ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
+        *state_question(instance),
         *state_sources(instance),
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),
@@ -62,7 +74,6 @@ def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Fronti
         *_make_cost_card(instance, measures),
         Card("changes of width a job", f"{measures['width_changes_per_job']:.2f}", pauses),
         *_make_price_card(instance, phrases.shadow_price(instance, result, frontier)),
-        *_make_further_cards(instance, result, frontier),
         *make_measurement_card(instance, result),
     ]
 
@@ -84,22 +95,6 @@ def _make_price_card(instance: BoaInstance, price: ShadowPrice | None) -> list[C
     words = phrases.BUDGET_WORDS[instance.budget_unit]
     less = "no plan with less" if price.less is None else f"{words.less} costs {format_small_duration(price.less)}"
     return [Card(f"{words.more} saves", format_small_duration(price.more), less)]
-
-
-def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    """Make a card for each quota, due date and floor whose relaxation would help."""
-    prices = find_prices(instance, result, frontier)
-    uses = list_limit_uses(instance, result, frontier)
-    rows = zip(instance.limit_names, uses, strict=True) if uses else ()
-    return [
-        Card(f"{name_more(limit)} saves", row.saves, _say_value(row))
-        for limit, row in rows
-        if limit != BUDGET and limit in prices and prices[limit].more > 0
-    ]
-
-
-def _say_value(row: LimitUse) -> str:
-    return f"{row.share} of {row.given} used" if row.value == NOTHING else f"worth {row.value} at the budget's price"
 
 
 def make_more_card(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
@@ -135,55 +130,51 @@ def make_bound_card(instance: BoaInstance, result: Result[Solution], frontier: F
     return Card(name, format_duration(point.objective), f"by the frontier; gap {format_share(gap)}")
 
 
-class LimitUse(NamedTuple):
-    """What a plan uses of one limit, and what more of it would be worth, in words, in the unit in which it is given."""
-
-    name: str
-    used: str
-    given: str
-    share: str
-    saves: str  #: By one more unit, of a due date a minute, of a floor one GPU less.
-    value: str  #: Of that in a day, at the budget's price of time.
-
-
-def list_types(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, ...]]:
-    """List what a plan uses of each GPU type, what that costs, and the sums; empty without several types or a plan."""
+def list_types(instance: BoaInstance, result: Result[Solution]) -> Table | None:
+    """List what a plan uses of each GPU type, what that costs, and the sums; None without several types or a plan."""
     if not has_types(instance) or result.objective is None:
-        return []
-    total = result.measures["gpus"]
-    rows = []
+        return None
+    total, rows = result.measures["gpus"], list[Row]()
+
+    def add(name: str, gpus: float, price: str, usd_per_hour: float | None, style: str = "") -> None:
+        hours = (1.0, HOURS_PER_DAY, HOURS_PER_MONTH)
+        usd = [NOTHING if usd_per_hour is None else _write_cost(usd_per_hour * each) for each in hours]
+        rows.append(Row((name, format_gpus(gpus), format_share(gpus / total), price, *usd), style))
+
     for name, gpu_type in instance.gpu_types.items():
         gpus, price = result.measures[f"gpus.{name}"], gpu_type.price_usd_per_hour
         usd = price * gpus if price is not None else None if gpus else 0.0
-        rows.append(_write_type(name, gpus, total, NOTHING if price is None else format_usd(price), usd))
-    return [*rows, _write_type(TOTAL, total, total, "", phrases.cost_usd_per_hour(instance, result.measures))]
+        add(name, gpus, NOTHING if price is None else format_usd(price), usd)
+    add("all types", total, "", phrases.cost_usd_per_hour(instance, result.measures), "own")
+    columns = (Column("GPU type"), *numbers("GPUs", "share", "price an hour", "cost an hour", "a day", "a month"))
+    return Table("What the plan uses of each GPU type, on average, and what that costs", columns, rows)
 
 
-def list_limit_uses(
-    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None
-) -> list[LimitUse]:
-    """List what a plan uses of each limit, none without a plan or further limits; the frontier may price the budget."""
+def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
+    """List what a plan uses of each limit, as it was given, and what more of it is worth; None without further ones."""
     if not instance.further_limits or result.objective is None:
-        return []
-    limits, prices = instance.limits, find_prices(instance, result, frontier)
-    rows = []
-    for limit, amount in limits.items():
-        used, price = _use_of(instance, result, limit), prices.get(limit)
-        given, unit = instance.limit_as_given(limit)
+        return None
+    prices, rows = find_prices(instance, result, frontier), []
+    for limit in instance.limits:
+        used, (given, unit) = _use_of(instance, result, limit), instance.limit_as_given(limit)
         usd = _value_of_day(instance, limit, prices)
-        of, in_unit = (given, 1.0) if limit.startswith(FLOOR) else (amount, given / amount if amount else 1.0)
         rows.append(
-            LimitUse(
+            (
                 # Tables by class count what rescales, too; a floor does not.
-                name=f"{phrases.name_limit(limit)}{', running' if limit.startswith(FLOOR) else ''}",
-                used=_write_amount(used * in_unit, unit),
-                given=_write_amount(given, unit),
-                share=format_share(used / of) if of else NOTHING,  # a quota of nothing
-                saves=NOTHING if price is None else format_small_duration(_count_units(limit) * price.more),
-                value=NOTHING if usd is None else f"{format_usd(usd)} a day",
+                f"{phrases.name_limit(limit)}{', running' if limit.startswith(FLOOR) else ''}",
+                _write_amount(used, unit),
+                _write_amount(given, unit),
+                format_share(used / given) if given else NOTHING,  # a quota of nothing
+                format_small_duration(_units_of(limit) * prices[limit].more) if limit in prices else NOTHING,
+                NOTHING if usd is None else f"{format_usd(usd)} a day",
             )
         )
-    return rows
+    nouns = [phrases.BUDGET_WORDS[instance.budget_unit].one, *["GPU"] * bool(instance.quotas)]
+    caption = f"What the plan uses of each limit, and what one more {' or '.join(dict.fromkeys(nouns))} would save"
+    caption += ", or a due date a minute later" if instance.due_s else ""
+    caption += ", or a floor one GPU lower" if instance.floors else ""
+    one = "eased by one saves" if instance.floors else "one more saves"
+    return Table(caption, (Column("limit"), *numbers("used", "given", "share", one, "worth")), rows)
 
 
 def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[str]:
@@ -191,11 +182,11 @@ def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Fronti
     if result.objective is None:
         return []
     prices = find_prices(instance, result, frontier)
-    sentences = []
-    for limit, price in prices.items():
-        said = phrases.say_worth(instance, price) if limit == BUDGET else _say_further(instance, limit, prices)
-        sentences.append(f"{said[0].upper()}{said[1:]}.")
-    return sentences
+    said = [
+        phrases.say_worth(instance, price) if limit == BUDGET else _say_further(instance, limit, prices)
+        for limit, price in prices.items()
+    ]
+    return [f"{capitalise(each)}." for each in said]
 
 
 def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> dict[str, ShadowPrice]:
@@ -205,38 +196,31 @@ def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Front
     return {limit: price for limit, price in known.items() if price is not None}
 
 
-def name_more(limit: str) -> str:
-    """Name one more unit of a limit other than the budget, of a floor one less."""
-    if limit.startswith(DUE):
-        return f"{limit.removeprefix(DUE)} due a minute later"
-    if limit.startswith(FLOOR):
-        return f"a floor of {limit.removeprefix(FLOOR)} one GPU lower"
-    return f"one more {limit.removeprefix(QUOTA)} in the quota"
-
-
 def _say_further(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
     """Say what one more GPU in a quota, one less in a floor, or a minute of a due date saves, and its worth."""
-    price, units, more = prices[limit], _count_units(limit), name_more(limit)
-    fewer, none = "one fewer", "a smaller quota"
-    if limit.startswith(DUE):
-        fewer, none = "a minute earlier", "an earlier due date"
-    elif limit.startswith(FLOOR):
-        fewer, none = "one higher", "a higher floor"
+    price, kind, subject = prices[limit], *_kind_of(limit)
     if price.more == 0.0 and not price.less:
-        nothing = "a later one" if limit.startswith(DUE) else "a lower one" if limit.startswith(FLOOR) else "one more"
-        return f"the {phrases.name_limit(limit)} costs no time: {nothing} would save nothing"
-    said = f"{more} saves {format_small_duration(units * price.more)} of {phrases.name_objective(instance)}"
+        return f"the {phrases.name_limit(limit)} costs no time: {kind.looser} would save nothing"
+    saved = f"{format_small_duration(kind.units * price.more)} of {phrases.name_objective(instance)}"
+    said = f"{kind.eased.format(subject)} saves {saved}"
     usd = _value_of_day(instance, limit, prices)
     if usd is not None:
         said += f", worth {format_usd(usd)} a day at the budget's own price"
     if price.less is None:
-        return f"{said}; with {none} there is no plan"
-    return said if price.less == price.more else f"{said}; {fewer} costs {format_small_duration(units * price.less)}"
+        return f"{said}; with {kind.tighter} there is no plan"
+    if price.less == price.more:
+        return said
+    return f"{said}; {kind.tightened} costs {format_small_duration(kind.units * price.less)}"
 
 
-def _count_units(limit: str) -> float:
-    """Return in how many of its units a limit's worth is told: a second of a due date is too little."""
-    return SECONDS_PER_MINUTE if limit.startswith(DUE) else 1.0
+def _kind_of(limit: str) -> tuple[_Kind, str]:
+    """Return what is said of limits of this kind, and whom or what this one limits."""
+    kind, dot, subject = limit.partition(".")
+    return _KINDS[kind + dot], subject
+
+
+def _units_of(limit: str) -> float:
+    return 1.0 if limit == BUDGET else _kind_of(limit)[0].units
 
 
 def _value_of_day(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> float | None:
@@ -244,18 +228,21 @@ def _value_of_day(instance: BoaInstance, limit: str, prices: dict[str, ShadowPri
     if limit == BUDGET or limit not in prices or BUDGET not in prices or prices[BUDGET].more <= 0.0:
         return None
     rate = phrases.usd_per_unit(instance)
-    worth = _count_units(limit) * prices[limit].more / prices[BUDGET].more
+    worth = _units_of(limit) * prices[limit].more / prices[BUDGET].more
     return None if rate is None else worth * rate * HOURS_PER_DAY
 
 
 def _use_of(instance: BoaInstance, result: Result[Solution], limit: str) -> float:
+    """Return what a plan uses of a limit, in the unit in which that is given."""
     if limit == BUDGET:
-        return phrases.use_of_budget(instance, result)
+        given = instance.limit_as_given(BUDGET)[0]
+        return phrases.use_of_budget(instance, result) * (given / instance.limits[BUDGET])
+    subject = _kind_of(limit)[1]
     if limit.startswith(DUE):
-        return result.measures[f"classes.{limit.removeprefix(DUE)}.mean_jct_s"]
+        return result.measures[f"classes.{subject}.mean_jct_s"]
     if limit.startswith(FLOOR):
-        return result.measures[f"classes.{limit.removeprefix(FLOOR)}.gpus_running"]
-    return result.measures[f"gpus.{limit.removeprefix(QUOTA)}" if has_types(instance) else "gpus"]
+        return result.measures[f"classes.{subject}.gpus_running"]
+    return result.measures[f"gpus.{subject}" if has_types(instance) else "gpus"]
 
 
 def _write_amount(value: float, unit: str) -> str:
@@ -268,10 +255,3 @@ def _write_amount(value: float, unit: str) -> str:
 def _write_cost(usd: float) -> str:
     """Write what something costs in a time: fractions of a cent matter for prices only."""
     return format_usd(usd) if usd >= 100 else f"${usd:,.2f}"
-
-
-def _write_type(name: str, gpus: float, total: float, price: str, usd_per_hour: float | None) -> tuple[str, ...]:
-    usd = [NOTHING] * 3
-    if usd_per_hour is not None:
-        usd = [_write_cost(usd_per_hour * hours) for hours in (1.0, HOURS_PER_DAY, HOURS_PER_MONTH)]
-    return name, format_gpus(gpus), format_share(gpus / total), price, *usd

@@ -83,11 +83,9 @@ class FrontierAnswer:
         return "at" in self.question
 
     def say_question(self) -> str:
-        """Say what was asked: a budget, or a mean completion time."""
+        """Say what was asked for: a budget as it was written, or a mean completion time."""
         asked = next(iter(self.question.values()))
-        if isinstance(asked, str):
-            return asked
-        return f"{name_objective(self.instance)} of {format_duration(asked)}"
+        return asked if isinstance(asked, str) else format_duration(asked)
 
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data: the point, what was asked, which mean it is and what is proven about it."""

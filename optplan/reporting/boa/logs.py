@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -15,11 +14,10 @@ from optplan.reporting.boa.breakdown import break_down, price_usd_per_hour
 from optplan.reporting.job_use import Use, tell_use
 from optplan.reporting.pages import Block, Card, Definitions, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_usd
-from optplan.reporting.tables import Cell, Column, Content, Row, Table
+from optplan.reporting.tables import Cell, Column, Content, Row, Table, numbers
 from optplan.schema import FloatArray
 from optplan.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, format_duration
 
-_Number = partial(Column, is_number=True)
 _HOW_TO_READ = (
     "Left what happened: on how many GPUs jobs ran, for how long they waited for them, and for how long they ran. "
     "Right what the plan would give jobs of the same sizes that arrive as often.",
@@ -38,8 +36,7 @@ def list_logged(instance: BoaInstance) -> Table | None:
     logged = _logged(instance)
     if not logged:
         return None
-    columns = [Column("class"), _Number("jobs"), _Number("an hour, 95 %"), _Number("uneven"), _Number("GPUs")]
-    columns += [_Number("waited"), _Number("ran"), _Number("sizes known of"), _Number("sizes differ by")]
+    names = ("jobs", "an hour, 95 %", "uneven", "GPUs", "waited", "ran", "sizes known of", "sizes differ by")
     rows = [
         (
             name,
@@ -54,7 +51,7 @@ def list_logged(instance: BoaInstance) -> Table | None:
         )
         for name, found in logged.items()
     ]
-    return Table("What the log says of each class", columns, rows)
+    return Table("What the log says of each class", (Column("class"), *numbers(*names)), rows)
 
 
 def compare_with_log(instance: BoaInstance, result: Result[Solution]) -> Table | None:
@@ -77,8 +74,8 @@ def compare_with_log(instance: BoaInstance, result: Result[Solution]) -> Table |
         totals = [total + figure for total, figure in zip(totals, figures, strict=True)]
         rows.append(Row(_write_means(part.name, figures, price, waits=found.wait_s is not None)))
     rows.append(Row(_write_means("all jobs", totals, price, waits=waits), "own"))
-    columns = [Column("class"), *map(_Number, (*names, *money))]
-    return Table("What the log's jobs took, and what they would have by the plan", columns, rows)
+    caption = "What the log's jobs took, and what they would have by the plan"
+    return Table(caption, (Column("class"), *numbers(*names, *money)), rows)
 
 
 def _write_means(name: str, an_hour: Sequence[float], price: float | None, *, waits: bool) -> list[Content]:

@@ -8,7 +8,7 @@ from typing import cast
 from optplan.contracts import Frontier, Instance, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.planning import build_plan
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
@@ -23,15 +23,22 @@ from optplan.reporting.boa.explanations import (
     state_question,
     state_sources,
 )
-from optplan.reporting.boa.facts import list_cards, make_bound_card, make_more_card, say_prices
+from optplan.reporting.boa.facts import (
+    list_cards,
+    list_limits,
+    list_types,
+    make_bound_card,
+    make_more_card,
+    say_prices,
+)
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
-from optplan.reporting.boa.phrases import look_up, say_amount, say_answer, say_how_good, use_of_budget
+from optplan.reporting.boa.phrases import look_up, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.boa.speedups import tell_speedups
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
-from optplan.reporting.phrases import count_gpus, format_share
+from optplan.reporting.phrases import format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, solve_again, tell_next, tell_proof, tell_sources
 from optplan.reporting.segments import MOST_WAYS, draw_segments, key_of_map
@@ -58,22 +65,20 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         _require_own_frontier(boa, frontier, results)
     if beside.sensitivity is not None:
         require_own(beside.sensitivity, result)
-    has_plan = result.solution is not None
-    sections = [_tell_widths(boa, results), _tell_plan(boa, result)] if has_plan else []
+    sections, cards = list[Section](), list[Card]()
+    if result.solution is not None:
+        sections = [_tell_widths(boa, results), _tell_plan(boa, result)]
+        cards = [*list_cards(boa, result, frontier), make_bound_card(boa, result, frontier)]
+        cards += make_more_card(boa, result, frontier)
     sections += tell_commitments(boa, result) if beside.is_moved else _tell_rest(boa, results, beside)
+    how_good = (_say_frontier_bound(boa, result, frontier) or say_how_good(boa, result)) + say_own(boa, result)
     return build_answer_page(
         boa,
         result,
         answer=say_answer(boa, result) + say_range(boa, result),
-        how_good=" ".join(
-            [
-                (_say_frontier_bound(boa, result, frontier) or say_how_good(boa, result)) + say_own(boa, result),
-                *say_prices(boa, result, frontier)[:1],
-            ]
-        ),
-        cards=_list_cards(boa, result, frontier) if has_plan else [],
+        how_good=" ".join([how_good, *say_prices(boa, result, frontier)[:1]]),
+        cards=cards,
         sections=sections,
-        window_title=_name_window(boa, result),
     )
 
 
@@ -100,19 +105,6 @@ def _tell_rest(instance: BoaInstance, results: Sequence[Result[Solution]], besid
         sections.append(Section("use", "Where the budget and the time go", [use], "Where it goes", "folded"))
         sections.append(tell_speedups(instance, result))
     return [*sections, *tell_demand(instance, result), *_tell_background(instance, result, beside)]
-
-
-def _list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    bound = make_bound_card(instance, result, frontier)
-    return [*list_cards(instance, result, frontier), bound, *make_more_card(instance, result, frontier)]
-
-
-def _name_window(instance: BoaInstance, result: Result[Solution]) -> str:
-    amount = instance.budget_amount()
-    in_gpus = instance.budget_unit is BudgetUnit.GPU
-    budget = count_gpus(amount) if in_gpus else say_amount(instance, amount)
-    objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
-    return f"{instance.name}: {objective}{budget}"
 
 
 def _tell_plan(instance: BoaInstance, result: Result[Solution]) -> Section:
@@ -151,7 +143,7 @@ def _has_shares(result: Result[Solution]) -> bool:
 
 def _tell_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Section]:
     """Tell what the plan uses of types and limits, and what more of them is worth; nothing where there is one limit."""
-    types, limits = tables.list_type_uses(instance, result), tables.list_limits(instance, result, frontier)
+    types, limits = list_types(instance, result), list_limits(instance, result, frontier)
     if types is None and limits is None:
         return []
     heading = "The limits" if types is None else "GPU types, what they cost"
@@ -171,7 +163,7 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
         "more money buys; a point above the line is time left on the table. In the grey part no plan exists at all. "
         "Point at the line for the figures."
     )
-    if result.solution is not None and instance.problem is not Problem.CONTINUOUS and instance.policy is Policy.PURE:
+    if result.solution is not None and not instance.is_mixed:
         reading += (
             " The line allows mixtures, in which shares of a class's jobs get different widths; this plan treats them "
             "alike, and so even the best one may lie a little above the line."
@@ -210,9 +202,11 @@ def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> 
 
 def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Beside) -> list[Section]:
     """Tell what was asked, how to check the answer, what it takes for granted, and where it comes from."""
+    precision = ("precision asked for", f"a gap of at most {100 * result.gap_target:g} %")
+    question = Definitions([*state_question(instance), precision])
     data = tables.list_class_data(instance, _MOST_ROWS, "in the result's file")
     return [
-        Section("question", "What was asked", [Definitions(state_question(instance, result)), data], place="folded"),
+        Section("question", "What was asked", [question, data], place="folded"),
         tell_proof(result, beside, explain_check(result), steps=explain_proof(instance, result)),
         Section(
             "assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions", "folded"

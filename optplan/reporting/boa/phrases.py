@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from optplan.contracts import Status, Termination
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Problem
 from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.reporting.phrases import (
     ROUNDING,
@@ -41,9 +41,11 @@ PROBLEM_WORDS = {
     Problem.RESCALING: "whole GPUs in every epoch; every start and every change of width pauses the job",
 }
 
-_FAMILY = {
-    Policy.PURE: "plan that treats all jobs of a class alike",
-    Policy.MIXED: "plan of widths by class and epoch, mixtures included,",
+_STOPS = {
+    Termination.COMPLETED: "by this solver",
+    Termination.TIME_LIMIT: "within the time limit",
+    Termination.WORK_LIMIT: "within the solver's limit on its work",
+    Termination.INTERRUPTED: "before it was interrupted",
 }
 
 
@@ -77,9 +79,6 @@ def cost_usd_per_hour(instance: BoaInstance, measures: Mapping[str, float]) -> f
     """Return what a plan costs, by its measures, committed GPUs at all hours; None where a price is missing."""
     if instance.commits:
         return measures.get("bill_usd_per_hour")
-    price = price_usd_per_hour(instance)
-    if price is not None:
-        return price * measures["gpus"]
     return measures.get("cost_usd_per_hour")
 
 
@@ -130,7 +129,12 @@ def describe_limits(instance: BoaInstance) -> str:
     """Write the instance's limits in words: ``120 GPUs on average and a due date of 30 min 00 s for bert``."""
     due = [f"{format_duration(due_s)} for {name}" for name, due_s in instance.due_s.items()]
     floors = [f"{count_gpus(gpus)} for {name}" for name, gpus in instance.floors.items()]
-    said = [_describe_quotas(instance)]
+    quotas = [f"{format_gpus(quota)} {gpu_type}" for gpu_type, quota in instance.quotas.items()]
+    said, in_gpus = [describe_budget(instance)], instance.budget_unit is BudgetUnit.GPU
+    if quotas and in_gpus:
+        said = [f"{said[0]}, at most {join_words(quotas)} among them"]
+    elif quotas:
+        said = [f"{said[0]} and at most {join_words(quotas)} on average"]
     said += [f"{'due dates' if len(due) > 1 else 'a due date'} of {join_words(due)}"] if due else []
     said += [f"{'floors' if len(floors) > 1 else 'a floor'} of {join_words(floors)}"] if floors else []
     return join_words(said)
@@ -141,27 +145,10 @@ def name_limit(limit: str) -> str:
     return limit.replace(QUOTA, "quota of ", 1).replace(DUE, "due date of ", 1).replace(FLOOR, "floor of ", 1)
 
 
-def _describe_quotas(instance: BoaInstance) -> str:
-    """Write the instance's budget and quotas in words: ``$90.00 an hour ($65,700 a month) and at most 16 a100``."""
-    quotas = [f"{format_gpus(quota)} {gpu_type}" for gpu_type, quota in instance.quotas.items()]
-    budget = describe_budget(instance)
-    if not quotas:
-        return budget
-    if instance.budget_unit is BudgetUnit.GPU:
-        return f"{budget}, at most {join_words(quotas)} among them"
-    return f"{budget} and at most {join_words(quotas)} on average"
-
-
 def name_objective(instance: BoaInstance) -> str:
     """Name the objective: the mean completion time, ``weighted`` where classes have different weights."""
     weights = {c.weight for c in instance.classes.values()}
     return "mean completion time" if len(weights) == 1 else "weighted mean completion time"
-
-
-def name_family(instance: BoaInstance) -> str:
-    """Name the plans that a bound speaks of."""
-    mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
-    return _FAMILY[Policy.MIXED if mixed else Policy.PURE]
 
 
 def use_of_budget(instance: BoaInstance, result: Result[Solution]) -> float:
@@ -179,12 +166,6 @@ def has_slack(instance: BoaInstance, result: Result[Solution]) -> bool:
     return use_of_budget(instance, result) < instance.limits[BUDGET] * (1.0 - ROUNDING)
 
 
-def _describe_use(instance: BoaInstance, result: Result[Solution]) -> str:
-    """Write what is used in the unit of the budget as given: ``14.0``, ``$14,331``."""
-    is_one = instance.limit_as_given(BUDGET)[1] != BudgetUnit.GPU.value
-    return f"{format_used(instance, use_of_budget(instance, result))} {'is' if is_one else 'are'}"
-
-
 def format_used(instance: BoaInstance, used: float) -> str:
     """Write a use of the budget in the unit of the budget as given: ``14.0``, ``$14,331``."""
     given, unit = instance.limit_as_given(BUDGET)
@@ -198,9 +179,11 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
     if result.status is Status.INFEASIBLE:
         return f"No plan keeps to {limit}."
     if result.objective is None:
-        return f"No plan for {limit} was found {_say_stop(result.termination)}."
+        return f"No plan for {limit} was found {_STOPS[result.termination]}."
     if has_slack(instance, result):
-        limit += f", of which {_describe_use(instance, result)} used"
+        is_money = instance.limit_as_given(BUDGET)[1] != BudgetUnit.GPU.value
+        used = format_used(instance, use_of_budget(instance, result))
+        limit += f", of which {used} {'is' if is_money else 'are'} used"
     mean = format_duration(result.objective)
     said = f"With {limit}, jobs finish in {mean} on average."
     if name_objective(instance) != "mean completion time":
@@ -252,7 +235,9 @@ def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
     if result.infeasibility is not None:
         return f"{capitalise(result.infeasibility.reason)}."
     idle = " The bound takes every GPU-hour at its least price, with no committed GPU idle." if instance.commits else ""
-    return say_bound(result, format_duration, plan=name_family(instance)) + (idle if result.bound is not None else "")
+    alike = "plan that treats all jobs of a class alike"
+    plan = "plan of widths by class and epoch, mixtures included," if instance.is_mixed else alike
+    return say_bound(result, format_duration, plan=plan) + (idle if result.bound is not None else "")
 
 
 def say_worth(instance: BoaInstance, price: ShadowPrice) -> str:
@@ -278,15 +263,6 @@ def look_up(frontier: Frontier | None, budget: float) -> FrontierPoint | None:
     if frontier is None or budget < float(frontier.budgets[0]) * (1.0 - ROUNDING):
         return None
     return frontier.at(max(budget, float(frontier.budgets[0])))
-
-
-def _say_stop(termination: Termination) -> str:
-    return {
-        Termination.COMPLETED: "by this solver",
-        Termination.TIME_LIMIT: "within the time limit",
-        Termination.WORK_LIMIT: "within the solver's limit on its work",
-        Termination.INTERRUPTED: "before it was interrupted",
-    }[termination]
 
 
 def say_steps(result: Result[Solution], free: Result[Solution]) -> str:

@@ -9,7 +9,7 @@ from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import break_down, has_types, require_boa
 from optplan.reporting.boa.commitments import list_bills
 from optplan.reporting.boa.demand import list_demand, say_demand
-from optplan.reporting.boa.facts import list_cards, list_facts, say_prices
+from optplan.reporting.boa.facts import list_cards, list_facts, list_limits, list_types, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good
 from optplan.reporting.boa.ranges import say_own, say_range
@@ -35,16 +35,11 @@ def say_mixed(boa: BoaInstance, result: Result[Solution]) -> str:
     return f"A mixed plan (shares of a class's jobs differ in their widths) can be {better}."
 
 
-def _list_given(instance: BoaInstance) -> list[Shown]:
-    logged = list_logged(instance)
-    return [tables.list_class_data(instance), *([] if logged is None else [logged])]
-
-
 def _list_decided(instance: BoaInstance, result: Result[Solution]) -> list[Shown]:
     from rich.console import Group
 
     mixed, demand = say_mixed(instance, result), list_demand(instance, result)
-    types, limits = tables.list_type_uses(instance, result), tables.list_limits(instance, result)
+    types, limits = list_types(instance, result), list_limits(instance, result)
     shown: list[Shown | None] = [
         plain_text(mixed) if mixed else None,
         tables.list_plan(instance, result),
@@ -58,11 +53,6 @@ def _list_decided(instance: BoaInstance, result: Result[Solution]) -> list[Shown
         Group(*map(plain_text, say_demand(instance, result))) if demand is not None else None,
     ]
     return [part for part in shown if part is not None]
-
-
-def _list_first(_: BoaInstance, result: Result[Solution]) -> list[Shown]:
-    relaxations = tables.list_relaxations(result)
-    return [] if relaxations is None else [relaxations]
 
 
 def _build_page(instance: BoaInstance, result: Result[Solution], beside: Beside) -> Page:
@@ -85,12 +75,12 @@ def _name_widths(instance: BoaInstance, result: Result[Solution]) -> str:
 PRESENTER = Presenter(
     require_boa,
     facts=list_facts,
-    given=_list_given,
+    given=lambda boa: list(filter(None, [tables.list_class_data(boa), list_logged(boa)])),
     answer=lambda boa, result: say_answer(boa, result) + say_range(boa, result),
     how_good=lambda boa, result: say_how_good(boa, result) + say_own(boa, result),
     cards=list_cards,
     help=lambda _: "",  # a table says it
-    first=_list_first,
+    first=lambda _, result: list(filter(None, [tables.list_relaxations(result)])),
     decided=_list_decided,
     compared=lambda boa, results: [tables.compare_results(boa, results)],
     page=_build_page,

@@ -12,7 +12,7 @@ from optplan.reporting.boa.breakdown import has_types
 from optplan.reporting.boa.phrases import format_used, name_limit
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import ROUNDING, count_gpus, format_gpus, format_small_duration, join_words
-from optplan.reporting.tables import Column, Shown, Table, plain_text
+from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 from optplan.units import format_duration
 
 #: Classes whose widths a sentence names, and measurements that a table lists.
@@ -64,7 +64,7 @@ def list_measurements(instance: BoaInstance, measurements: tuple[Measurement, ..
     """List what to measure next, and what that can be worth; None where nothing is."""
     if not measurements:
         return None
-    columns = (Column("class"), Column("measure at", is_number=True), Column("worth at most", is_number=True))
+    columns = (Column("class"), *numbers("measure at", "worth at most"))
     rows = [(m.subject, _name_width(instance, m), format_small_duration(m.worth)) for m in measurements[:_LISTED]]
     more = len(measurements) - _LISTED
     return Table("What to measure next", columns, rows, 1, f"{more} more are in the result's file." if more > 0 else "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
-from optplan.contracts import SampledPlan, Sensitivity
+from optplan.contracts import Sensitivity
 from optplan.formulations.boa.data.instance import BUDGET
 from optplan.reporting.boa.phrases import BUDGET_WORDS, name_limit
 from optplan.reporting.pages import Block, Charts, Section
@@ -49,10 +49,11 @@ def say_errors(found: Sensitivity) -> str:
 def list_figures(found: Sensitivity) -> Table:
     """List the figures of each plan, in words: the promise, the mean and spread in the samples, and the regret."""
     unit = found.objective_unit
+    quantiles = [np.quantile(plan.objective, _QUANTILES).tolist() for plan in found.plans]
     rows = [
         (f"promised, {unit}", [f"{plan.expected_objective:,.1f}" for plan in found.plans]),
         (f"mean, {unit}", [_write_mean(plan.objective) for plan in found.plans]),
-        (f"5 % / 50 % / 95 %, {unit}", [_write_quantiles(plan.objective) for plan in found.plans]),
+        (f"5 % / 50 % / 95 %, {unit}", [" / ".join(_shorten(each, 4) for each in row) for row in quantiles]),
     ]
     for limit, amount in found.limits.items():
         name = f"{name_limit(limit)}, {_SHORT_UNITS[found.limit_units[limit]]}"
@@ -61,10 +62,17 @@ def list_figures(found: Sensitivity) -> Table:
             (f"{name}: mean", [_write_mean(plan.consumption[limit]) for plan in found.plans]),
             (f"{name}: exceeded in", [_write_excess(plan.consumption[limit], amount) for plan in found.plans]),
         ]
-    if found.plans[0].cost_usd_per_hour is not None:
-        rows.append(("cost, $/h: mean", [_write_cost(plan) for plan in found.plans]))
-    if found.plans[0].best_objective is not None:
-        rows.append(("above the best for who knows the truth", [_write_regret(plan) for plan in found.plans]))
+    costs = [plan.cost_usd_per_hour for plan in found.plans]
+    if any(usd is not None for usd in costs):
+        rows.append(("cost, $/h: mean", [NOTHING if usd is None else _write_mean(usd) for usd in costs]))
+    above = [
+        NOTHING
+        if plan.best_objective is None
+        else format_share(float(np.mean(plan.objective / plan.best_objective)) - 1)
+        for plan in found.plans
+    ]
+    if any(text != NOTHING for text in above):
+        rows.append(("above the best for who knows the truth", above))
     columns = (Column(""), *(Column(plan.name, is_number=True, style="wraps") for plan in found.plans))
     caption = "What the plan promises, and what becomes of it"
     return Table(caption, columns, [(label, *cells) for label, cells in rows])
@@ -72,69 +80,43 @@ def list_figures(found: Sensitivity) -> Table:
 
 def draw_panels(found: Sensitivity) -> tuple[Figure, Figure]:
     """Draw the distributions of completion time and of the use of the budget, plan by plan."""
-    times, uses = (new_figure(height=340, top=56) for _ in range(2))
-    for figure, panel in zip((times, uses), _list_panels(found), strict=True):
-        _fill_panel(figure, found, panel)
-    return times, uses
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """Distributions of one figure: (S,) of each plan, and the mark to compare them with."""
-
-    samples: list[FloatArray]
-    mark: float
-    label: str
-    title: str
-
-
-def _list_panels(found: Sensitivity) -> tuple[_Panel, _Panel]:
     scale = time_scale(max(float(plan.objective.max()) for plan in found.plans))
     times = [plan.objective / scale.seconds for plan in found.plans]
     used = [plan.consumption[BUDGET] for plan in found.plans]
-    unit = found.limit_units[BUDGET]
     promised = found.plans[0].expected_objective / scale.seconds
+    of_budget = f"use of the budget, {BUDGET_WORDS[BudgetUnit(found.limit_units[BUDGET])].name}"
     return (
-        _Panel(times, promised, "promised", f"mean completion time, {scale.unit}"),
-        _Panel(used, found.limits[BUDGET], "budget", f"use of the budget, {BUDGET_WORDS[BudgetUnit(unit)].name}"),
+        _draw_panel(found, times, f"mean completion time, {scale.unit}", promised, "promised"),
+        _draw_panel(found, used, of_budget, found.limits[BUDGET], "budget"),
     )
 
 
-def _fill_panel(figure: Figure, found: Sensitivity, panel: _Panel) -> None:
-    """Draw the distributions of all plans, and the mark."""
-    edges = np.histogram_bin_edges(np.concatenate(panel.samples), bins=_BARS)
-    highest = max(float(np.histogram(numbers, edges)[0].max()) / numbers.size for numbers in panel.samples)
-    for plan, numbers in zip(found.plans, panel.samples, strict=True):
-        _draw_shares(figure, plan, numbers, edges)
-    figure.add_vline(x=panel.mark, line={"color": GREY, "dash": "dash"}, annotation_text=panel.label)
-    up = {"title_text": "share of the samples", "ticksuffix": " %", "range": [0.0, 100.0 * _HEADROOM * highest]}
-    finish(figure, panel.title, up, names=len(found.plans) > 1)
-
-
-def _draw_shares(figure: Figure, plan: SampledPlan, numbers: FloatArray, edges: FloatArray) -> None:
-    """Draw the shares of the samples that fall between the edges as steps."""
-    counts = np.histogram(numbers, edges)[0]
-    shares = 100.0 * counts / numbers.size
-    figure.add_scatter(
-        x=np.repeat(edges, 2),
-        y=np.concatenate(([0.0], np.repeat(shares, 2), [0.0])),
-        mode="lines",
-        fill="tozeroy",
-        line={"color": _COLOURS.get(plan.name, GREY), "width": 2},
-        opacity=0.8,
-        name=escape_text(plan.name),
-        hovertemplate="%{x:.4g}: %{y:.1f} %<extra></extra>",
-    )
+def _draw_panel(found: Sensitivity, samples: Sequence[FloatArray], title: str, mark: float, label: str) -> Figure:
+    """Draw as steps which shares of each plan's samples (S,) lie where, and the mark to compare them with."""
+    figure, highest = new_figure(height=340, top=56), 0.0
+    edges = np.histogram_bin_edges(np.concatenate(samples), bins=_BARS)
+    for plan, numbers in zip(found.plans, samples, strict=True):
+        shares = 100.0 * np.histogram(numbers, edges)[0] / numbers.size
+        highest = max(highest, float(shares.max()))
+        figure.add_scatter(
+            x=np.repeat(edges, 2),
+            y=np.concatenate(([0.0], np.repeat(shares, 2), [0.0])),
+            mode="lines",
+            fill="tozeroy",
+            line={"color": _COLOURS.get(plan.name, GREY), "width": 2},
+            opacity=0.8,
+            name=escape_text(plan.name),
+            hovertemplate="%{x:.4g}: %{y:.1f} %<extra></extra>",
+        )
+    figure.add_vline(x=mark, line={"color": GREY, "dash": "dash"}, annotation_text=label)
+    up = {"title_text": "share of the samples", "ticksuffix": " %", "range": [0.0, _HEADROOM * highest]}
+    return finish(figure, title, up, names=len(found.plans) > 1)
 
 
 def _write_mean(numbers: FloatArray) -> str:
     if np.ptp(numbers) <= ROUNDING * float(np.abs(numbers).max()):
         return _shorten(float(numbers.mean()), 4)
     return f"{_shorten(float(numbers.mean()), 4)} ± {_shorten(float(numbers.std()), 2)}"
-
-
-def _write_quantiles(numbers: FloatArray) -> str:
-    return " / ".join(_shorten(value, 4) for value in np.quantile(numbers, _QUANTILES).tolist())
 
 
 def _shorten(number: float, digits: int) -> str:
@@ -148,16 +130,6 @@ def _write_excess(numbers: FloatArray, amount: float) -> str:
         return "none"
     share, above = float(excess.mean()), float((numbers[excess] / amount - 1.0).mean())
     return f"{format_share(share)}, by {format_share(above)} on average"
-
-
-def _write_cost(plan: SampledPlan) -> str:
-    return NOTHING if plan.cost_usd_per_hour is None else _write_mean(plan.cost_usd_per_hour)
-
-
-def _write_regret(plan: SampledPlan) -> str:
-    if plan.best_objective is None:
-        return NOTHING
-    return format_share(float(np.mean(plan.objective / plan.best_objective)) - 1.0)
 
 
 def tell_sensitivity(found: Sensitivity) -> Section:

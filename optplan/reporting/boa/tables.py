@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import DUE, FLOOR, BoaInstance
 from optplan.reporting.boa import breakdown
-from optplan.reporting.boa.explanations import describe_classes
-from optplan.reporting.boa.facts import list_limit_uses, list_types
+from optplan.reporting.boa.explanations import describe_class
 from optplan.reporting.boa.phrases import BUDGET_WORDS, cost_of_month, cost_usd_per_hour, name_limit, name_objective
 from optplan.reporting.phrases import (
     NOTHING,
@@ -54,7 +54,7 @@ def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str 
         Column("allowed widths"),
         *numbers("pause", "weight"),
     )
-    rows = describe_classes(instance, most)
+    rows = [describe_class(instance, name) for name in islice(instance.classes, most)]
     return Table("The classes of jobs", columns, rows, rest=_say_rest(instance, most, where))
 
 
@@ -251,31 +251,6 @@ def list_relaxations(result: Result[Solution]) -> Table | None:
     floored = any(relaxation.limit.startswith(FLOOR) for relaxation in relaxations)
     columns = (Column("limit"), *numbers("given", "nearest that works" if floored else "least that works"))
     return Table("Limits that would have to be relaxed", columns, rows) if rows else None
-
-
-def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | None:
-    """List what a plan uses of each GPU type; None without a plan or with one type."""
-    rows = [Row(cells) for cells in list_types(instance, result)]
-    if not rows:
-        return None
-    names = ("GPUs", "share", "price an hour", "cost an hour", "a day", "a month")
-    columns = (Column("GPU type"), *numbers(*names))
-    caption = "What the plan uses of each GPU type, on average, and what that costs"
-    return Table(caption, columns, [*rows[:-1], Row(rows[-1].cells, "own")])
-
-
-def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
-    """List what a plan uses of each limit and what more of it is worth; None without a plan or further limits."""
-    rows = list_limit_uses(instance, result, frontier)
-    nouns = [BUDGET_WORDS[instance.budget_unit].one, *["GPU"] * bool(instance.quotas)]
-    caption = f"What the plan uses of each limit, and what one more {' or '.join(dict.fromkeys(nouns))} would save"
-    if instance.due_s:
-        caption += ", or a due date a minute later"
-    if instance.floors:
-        caption += ", or a floor one GPU lower"
-    one = "eased by one saves" if instance.floors else "one more saves"
-    columns = (Column("limit"), *numbers("used", "given", "share", one, "worth"))
-    return Table(caption, columns, rows) if rows else None
 
 
 def _say_rest(instance: BoaInstance, most: int, where: str = "in the result's file") -> str:

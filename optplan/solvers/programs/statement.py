@@ -17,12 +17,14 @@ from pyomo.common.log import LoggingIntercept
 
 from optplan.contracts.instance import Solution
 from optplan.contracts.result import SolveRequest, Status, Termination
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, TimeAndMoney
 from optplan.errors import EngineError, UnsupportedError
-from optplan.solvers.programs.highs import solve_program, write_program
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import ProgramOutcome, Scaling, TrivialInfeasibilityError, read_program
 
-#: The engine that is always there.
-HIGHS = "highs"
+#: The engine that is always there, and the other one that is not called through Pyomo.
+HIGHS, CP_SAT = "highs", "cp-sat"
 #: A violation below this, relative to its row, is the engine's tolerance.
 _MET = 1e-7
 
@@ -69,6 +71,21 @@ class Statement:
             self.native.add_component(self.CUTS, pyo.ConstraintList())
         chosen = list_ones(self.choices)
         return self.native.component(self.CUTS).add(pyo.quicksum(chosen) <= len(chosen) - 1)
+
+
+def ask_time_and_money(
+    native: Any,  # noqa: ANN401 - Pyomo has no types
+    instance: TimeAndMoney,
+    time_s: Any,  # noqa: ANN401
+    cost_usd: Any,  # noqa: ANN401
+) -> Scaling:
+    """Add to a model the limits of an instance, by their names, and its objective ``least``; return their scaling."""
+    used = {DEADLINE: time_s, BUDGET: cost_usd}
+    for limit, amount in instance.limits.items():
+        native.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
+    native.least = pyo.Objective(expr=cost_usd if instance.objective is Objective.COST else time_s)
+    rows = {id(native.component(limit)): amount for limit, amount in instance.limits.items()}
+    return Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
 
 
 def list_ones(variables: tuple[Any, ...]) -> list[Any]:
@@ -172,20 +189,28 @@ def run_engine(
     *,
     presolve: bool = True,
 ) -> ProgramOutcome:
-    """Solve a Pyomo model as it is now, by ``highs`` or an engine of Pyomo's, which takes neither gap nor scaling."""
-    if engine != HIGHS:
+    """Solve a Pyomo model as it is now, and give its variables the values of the best that was found.
+
+    ``engine`` is ``highs``, ``cp-sat``, which scales by itself, or one of Pyomo's, which takes neither gap nor scaling.
+    """
+    if engine not in (HIGHS, CP_SAT):
         return _run_other(native, engine, request)
+    called = cpsat if engine == CP_SAT else highs
+    scaling = Scaling() if scaling is None else scaling
+    scaling = scaling.without_scales() if engine == CP_SAT else scaling
     try:
-        read = read_program(native, scaling, names=False)
+        read = read_program(native, scaling, names=engine == CP_SAT)  # which says what has no bounds
     except TrivialInfeasibilityError as error:
-        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, culprit=str(error), engine="HiGHS")
-    outcome = solve_program(read.program, request, presolve=presolve)
+        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, culprit=str(error), engine=called.ENGINE)
+    if engine == CP_SAT:
+        outcome = cpsat.solve_program(read.program, request)
+    else:
+        outcome = highs.solve_program(read.program, request, presolve=presolve)
     if outcome.values is not None:
         read.load(outcome.values)
     if outcome.bound is None:
         return outcome
-    unit = 1.0 if scaling is None else scaling.objective
-    return replace(outcome, bound=read.program.value_of(outcome.bound) * unit)
+    return replace(outcome, bound=read.program.value_of(outcome.bound) * scaling.objective)
 
 
 def _run_other(native: Any, engine: str, request: SolveRequest) -> ProgramOutcome:  # noqa: ANN401 - Pyomo has no types
@@ -240,7 +265,7 @@ def find_violations(native: Any, snapshot: Snapshot, request: SolveRequest) -> d
     if not own.any():
         return None
     softened = read.program.soften(own)
-    found = solve_program(softened, request)
+    found = highs.solve_program(softened, request)
     if found.values is None:
         return None
     place = read.program.cost.size
@@ -288,7 +313,7 @@ class PyomoModel:
 
     def write(self, form: Literal["lp", "mps"]) -> str:
         """Write it as text, CPLEX LP or free MPS; raises UnsupportedError when it is not linear."""
-        return write_program(read_program(self.native).program, form)
+        return highs.write_program(read_program(self.native).program, form)
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
         """Whether the model is infeasible without one's own constraints, too; fixed variables stay as they are."""

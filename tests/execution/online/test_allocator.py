@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optplan.execution.online.decisions import Allocator, decide
 from optplan.execution.online.division import Line
-from optplan.execution.online.jobs import ActiveJob, Node, Order, Rules
+from optplan.execution.online.jobs import ActiveJob, Order, Rules
 
 MakeTable = Callable[..., Any]
 
@@ -48,7 +48,7 @@ class Story:
         self.tables, self.table, self.rules = tables, tables[0], rules
         self.allocator = Allocator(self.table, rules, at_once=at_once)
         self.jobs: dict[str, ActiveJob] = {}
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, str] = {}
         self.made = self.came = 0
 
     def put(self, job: ActiveJob) -> None:
@@ -67,7 +67,7 @@ class Story:
                 self.came += 1
                 number = self.came + (1 if self.came % 2 else -1)
                 kind = KINDS[which % 2]
-                self.nodes[number] = Node(self.rules.gpus_per_node[kind], kind)
+                self.nodes[number] = kind
                 self.allocator.add_node(f"n{number}", self.nodes[number], number)
             case "lose" if self.nodes:
                 number = sorted(self.nodes)[which % len(self.nodes)]
@@ -115,7 +115,7 @@ def test_a_decision_looks_at_no_more_jobs_where_more_wait(
     rules = Rules({"a100": 4}, most_gpus=8, order=order)
     allocator = Allocator(make_table(two=[2]), rules)
     for number in (1, 2):
-        allocator.add_node(f"n{number}", Node(4, "a100"), number)
+        allocator.add_node(f"n{number}", "a100", number)
     jobs = {f"j{k:04d}": ActiveJob(f"j{k:04d}", "two", submitted_s=float(k)) for k in range(waiting)}
     for job in jobs.values():
         allocator.put(job)
@@ -142,7 +142,7 @@ def test_a_decision_looks_at_no_more_jobs_where_more_wait(
 def test_what_does_not_matter_decides_nothing_anew(make_table: MakeTable) -> None:
     """An epoch after which the table says the same, and a job that is over already, leave what was decided."""
     allocator = Allocator(make_table(two=[2, 2, 1]), Rules({"a100": 4}))
-    allocator.add_node("n1", Node(4, "a100"), 1)
+    allocator.add_node("n1", "a100", 1)
     job = ActiveJob("job", "two", place={"n1": 2})
     allocator.put(job)
     decided = allocator.decide()

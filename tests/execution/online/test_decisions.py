@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from optplan.errors import DataError
 from optplan.execution.online.decisions import Decision, decide
-from optplan.execution.online.jobs import ActiveJob, Node, Order, Rules
+from optplan.execution.online.jobs import ActiveJob, Order, Rules
 
 MakeTable = Callable[..., Any]
 
 FOURS = Rules({"a100": 4})
 
 
-def make_nodes(*names: str, gpus: int = 4, gpu_type: str = "a100") -> dict[str, Node]:
+def make_nodes(*names: str, gpu_type: str = "a100") -> dict[str, str]:
     """Make nodes of one kind."""
-    return {name: Node(gpus, gpu_type) for name in names}
+    return dict.fromkeys(names, gpu_type)
 
 
 def test_whoever_has_the_right_width_keeps_its_place_and_the_others_are_placed_around_it(
@@ -129,7 +129,7 @@ def test_a_gpu_that_two_jobs_hold_belongs_to_the_first(make_table: MakeTable) ->
 def test_a_class_that_the_table_does_not_have_holds_one_gpu(make_table: MakeTable) -> None:
     """As plans of streams say; of the first type, where it holds none yet."""
     rules = Rules({"a100": 4, "t4": 8})
-    nodes = {**make_nodes("n1"), **make_nodes("m1", gpus=8, gpu_type="t4")}
+    nodes = {**make_nodes("n1"), **make_nodes("m1", gpu_type="t4")}
     jobs = [ActiveJob("new", "unknown"), ActiveJob("old", "unknown", place={"m1": 1})]
     decision = decide(make_table(), jobs, nodes, rules)
     assert decision.places == {"new": {"n1": 1}, "old": {"m1": 1}}
@@ -143,10 +143,10 @@ def test_types_are_served_apart_and_a_job_that_changes_its_type_waits_for_the_ne
     table = make_typed_table({"moves": [(2, "t4"), (1, "a100")], "small": [(1, "t4")]})
     rules = Rules({"a100": 4, "t4": 2})
     jobs = [ActiveJob("moves", "moves", 1, {"m1": 2}), ActiveJob("small", "small")]
-    decision = decide(table, jobs, make_nodes("m1", gpus=2, gpu_type="t4"), rules)
+    decision = decide(table, jobs, make_nodes("m1", gpu_type="t4"), rules)
     assert decision.places == {"moves": {"m1": 2}, "small": {}}
     assert decision.nodes == {"a100": 1, "t4": 1}
-    nodes = {**make_nodes("m1", gpus=2, gpu_type="t4"), **make_nodes("n1")}
+    nodes = {**make_nodes("m1", gpu_type="t4"), **make_nodes("n1")}
     assert decide(table, jobs, nodes, rules).places == {"moves": {"n1": 1}, "small": {"m1": 1}}
 
 
@@ -252,12 +252,11 @@ def test_rules_that_cannot_be_are_refused(rules: dict[str, Any], message: str) -
     [
         ([ActiveJob("one", "four"), ActiveJob("one", "four")], {}, "jobs: two have the same name"),
         ([ActiveJob("one", "foreign")], {}, "table.classes.foreign: wants GPUs of type 'h100'"),
-        ([], {"n1": Node(4, "h100")}, "nodes.n1.gpu_type: got 'h100'"),
-        ([], {"n1": Node(0, "a100")}, "nodes.n1.gpus: got 0"),
+        ([], {"n1": "h100"}, "nodes.n1.gpu_type: got 'h100'"),
     ],
 )
 def test_data_that_does_not_fit_is_refused(
-    make_typed_table: MakeTable, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], message: str
+    make_typed_table: MakeTable, jobs: Sequence[ActiveJob], nodes: Mapping[str, str], message: str
 ) -> None:
     """The message names the field and the value."""
     table = make_typed_table({"four": [(4, "a100")], "foreign": [(1, "h100")]})
@@ -272,14 +271,14 @@ CLASSES = ("c1", "c2", "c3")
 
 
 @st.composite
-def draw_cases(draw: st.DrawFn) -> tuple[dict[str, list[tuple[int, str]]], list[ActiveJob], dict[str, Node], Rules]:
+def draw_cases(draw: st.DrawFn) -> tuple[dict[str, list[tuple[int, str]]], list[ActiveJob], dict[str, str], Rules]:
     """Draw a table, jobs with places of all sorts, nodes, and rules."""
     kinds = KINDS[: draw(st.integers(1, 2))]
     sizes = {kind: draw(st.integers(1, 4)) for kind in kinds}
     cells = st.tuples(st.integers(1, 7), st.sampled_from(kinds))
     table = {name: draw(st.lists(cells, min_size=1, max_size=2)) for name in CLASSES[:2]}
     owners = draw(st.lists(st.sampled_from(kinds), max_size=5))
-    nodes = {f"n{k}": Node(sizes[kind], kind) for k, kind in enumerate(owners)}
+    nodes = {f"n{k}": kind for k, kind in enumerate(owners)}
     places = st.dictionaries(st.sampled_from([*nodes, "gone"]), st.integers(1, 3), max_size=2)
     jobs = [
         ActiveJob(
@@ -308,9 +307,9 @@ def total(place: Mapping[str, int]) -> int:
     return sum(place.values())
 
 
-def kind_of(place: Mapping[str, int], nodes: Mapping[str, Node]) -> str:
+def kind_of(place: Mapping[str, int], nodes: Mapping[str, str]) -> str:
     """Return the one type of a place."""
-    (kind,) = {nodes[name].gpu_type for name in place}
+    (kind,) = {nodes[name] for name in place}
     return kind
 
 
@@ -322,7 +321,7 @@ def again(jobs: Sequence[ActiveJob], decision: Decision) -> list[ActiveJob]:
 
 @given(draw_cases())
 def test_no_gpu_is_given_twice_and_every_job_has_one_width_on_one_type(
-    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
+    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, str], Rules]
 ) -> None:
     """Nodes are not overfull, quotas and the most of all are kept, and a job is at most as wide as before or wanted."""
     widths, jobs, nodes, rules = case
@@ -336,13 +335,13 @@ def test_no_gpu_is_given_twice_and_every_job_has_one_width_on_one_type(
         assert all(gpus > 0 for gpus in place.values())
         for name, gpus in place.items():
             on_node[name] += gpus
-            used[nodes[name].gpu_type] += gpus
+            used[nodes[name]] += gpus
         if place:
             wanted, kind = table.held_at(job.job_class, job.epochs_done, job.row)
             found = kind_of(place, nodes)
             assert total(place) <= wanted or place == job.place
             assert kind in (None, found) or place == job.place
-    assert all(gpus <= nodes[name].gpus for name, gpus in on_node.items())
+    assert all(gpus <= rules.gpus_per_node[nodes[name]] for name, gpus in on_node.items())
     assert all(gpus <= rules.cap(kind) for kind, gpus in used.items())
     assert sum(used.values()) <= (math.inf if rules.most_gpus is None else rules.most_gpus)
     wanted_gpus = {kind: number * rules.gpus_per_node[kind] for kind, number in decision.nodes.items()}
@@ -354,7 +353,7 @@ def test_no_gpu_is_given_twice_and_every_job_has_one_width_on_one_type(
 @pytest.mark.slow
 @given(draw_cases())
 def test_deciding_again_changes_nothing(
-    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
+    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, str], Rules]
 ) -> None:
     """What a decision says is where the next one stays."""
     widths, jobs, nodes, rules = case
@@ -369,7 +368,7 @@ def test_deciding_again_changes_nothing(
 @pytest.mark.slow
 @given(draw_cases())
 def test_where_nothing_is_scarce_everybody_with_the_right_width_stays_and_nobody_is_stopped(
-    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
+    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, str], Rules]
 ) -> None:
     """From a state that a decision made, whatever epochs end: no running job is stopped, few run on what is left."""
     widths, jobs, nodes, rules = case
@@ -391,21 +390,20 @@ def test_where_nothing_is_scarce_everybody_with_the_right_width_stays_and_nobody
 @pytest.mark.slow
 @given(draw_cases())
 def test_wanted_nodes_are_those_of_all_widths_and_then_everybody_is_served(
-    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
+    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, str], Rules]
 ) -> None:
     """Without limits: the sum of the widths by type, in whole nodes; once these are there, nobody waits or is short."""
     widths, jobs, nodes, rules = case
     table, rules = make_typed_table(widths), Rules(rules.gpus_per_node)
-    nodes = {name: node for name, node in nodes.items() if node.gpus == rules.gpus_per_node[node.gpu_type]}
     decision = decide(table, jobs, nodes, rules)
     demand = dict.fromkeys(rules.gpus_per_node, 0)
     for job in jobs:
         wanted, kind = table.held_at(job.job_class, job.epochs_done, job.row)
-        held = {nodes[name].gpu_type for name in decision.places[job.name]}
+        held = {nodes[name] for name in decision.places[job.name]}
         demand[kind or next(iter(held), next(iter(demand)))] += wanted
     assert decision.nodes == {kind: -(-gpus // rules.gpus_per_node[kind]) for kind, gpus in demand.items()}
-    missing = {kind: n - sum(node.gpu_type == kind for node in nodes.values()) for kind, n in decision.nodes.items()}
-    come = {f"{kind}-{k}": Node(rules.gpus_per_node[kind], kind) for kind, n in missing.items() for k in range(n)}
+    missing = {kind: n - sum(node == kind for node in nodes.values()) for kind, n in decision.nodes.items()}
+    come = {f"{kind}-{k}": kind for kind, n in missing.items() for k in range(n)}
     served = decide(table, again(jobs, decision), {**nodes, **come}, rules)
     assert not served.short
     assert not served.waiting
@@ -414,7 +412,7 @@ def test_wanted_nodes_are_those_of_all_widths_and_then_everybody_is_served(
 @pytest.mark.slow
 @given(draw_cases())
 def test_where_nodes_are_there_at_once_they_are_asked_for_once(
-    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, Node], Rules]
+    make_typed_table: MakeTable, case: tuple[Any, list[ActiveJob], dict[str, str], Rules]
 ) -> None:
     """Those are wanted on which somebody is, and once they are there all is as was said; of one type.
 
@@ -426,7 +424,7 @@ def test_where_nodes_are_there_at_once_they_are_asked_for_once(
     table = make_typed_table(widths)
     first = decide(table, jobs, nodes, rules, at_once=True)
     assert first.nodes == {"a100": len({name for place in first.places.values() for name in place})}
-    there = {**nodes, **dict.fromkeys(first.coming, Node(size, "a100"))}
+    there = {**nodes, **dict.fromkeys(first.coming, "a100")}
     second = decide(table, again(jobs, first), there, rules, at_once=True)
     assert (dict(second.places), second.nodes, second.coming) == (dict(first.places), first.nodes, ())
     if rules.most_gpus is None and not rules.quotas:
@@ -441,7 +439,7 @@ def test_where_nodes_are_there_at_once_they_are_asked_for_once(
 @given(draw_cases(), st.randoms(use_true_random=False))
 def test_the_order_in_which_jobs_are_listed_changes_no_width(
     make_typed_table: MakeTable,
-    case: tuple[Any, list[ActiveJob], dict[str, Node], Rules],
+    case: tuple[Any, list[ActiveJob], dict[str, str], Rules],
     random: Any,  # noqa: ANN401
 ) -> None:
     """Where no GPU is claimed twice, lists in another order give the same widths and nodes."""

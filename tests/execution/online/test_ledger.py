@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from optplan.errors import DataError
 from optplan.execution.online.calculator import WidthCalculator
@@ -77,7 +79,7 @@ def test_a_ledger_that_was_written_down_goes_on(story: list[tuple[float, float]]
         for ledger in (one, other):
             ledger.advance(now_s)
             ledger.admit("a", amount)
-        other = Ledger.parse(json.loads(json.dumps(other.to_json_data())))
+        other = TypeAdapter(Ledger).validate_json(json.dumps(to_jsonable_python(other)))
     assert one.debt_h == pytest.approx(other.debt_h, abs=1e-9)
     assert one.shift == pytest.approx(other.shift, abs=1e-9)
     assert one.open_jobs == other.open_jobs

@@ -1,11 +1,13 @@
 """The width table as it is published."""
 
 import json
+from collections import Counter
 
 import pytest
 
 import optplan
 from optplan.errors import DataError
+from optplan.execution.online.rows import Rows
 from optplan.execution.online.width_table import Holding, WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.formulations.boa.planning import BoaPlan
@@ -40,15 +42,13 @@ def test_a_plan_has_its_table() -> None:
     instance = optplan.read_instance("boa-one-table", BoaInstance).replace(budget="1.1gpu", policy=Policy.MIXED)
     plan = optplan.build_plan(instance, optplan.solve(instance))
     assert isinstance(plan, BoaPlan)
-    table = WidthTable.from_plan(plan, number=7, made_s=5.0)
+    table = WidthTable.from_plan(plan)
     # 60 % of the jobs hold 1 GPU for an hour and 40 % hold 2 for 0.625 h: 1.1 GPUs and 0.85 h (docs/boa.md).
     assert table.gpus == pytest.approx(1.1)
     assert table.mean_jct_s == pytest.approx(0.85 * 3600)
     (name,) = table.classes
-    dealt = [0, 0]
-    for _ in range(10):
-        dealt[table.choose_row(name, dealt)] += 1
-    widths = {table.held_at(name, 0, row).gpus: count for row, count in enumerate(dealt)}
+    rows = Rows()
+    widths = Counter(table.held_at(name, 0, rows.row_of(f"job {k}", name, table)).gpus for k in range(10))
     assert widths == {1: 6, 2: 4}
 
 

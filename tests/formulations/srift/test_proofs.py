@@ -50,7 +50,7 @@ def test_nothing_is_on_trust(golden: Golden, name: str, changes: dict[str, Any])
     assert not verification.on_trust
 
 
-@pytest.mark.parametrize("solver", ["cp-sat", "published-cost-aware"])
+@pytest.mark.parametrize("solver", ["highs", "published-cost-aware"])
 def test_infeasibility_is_proven_whoever_finds_it(golden: Golden, solver: str) -> None:
     """Also the paper's planners hand on the exact search's certificate."""
     instance = golden("case3").replace(deadline_s=300.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.execution.online.events import Completion, OnlineEvent, Speed
+from optplan.execution.online.events import Completion, Measurement, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
@@ -92,9 +92,9 @@ def listen(policy: BoaOnline) -> list[OnlineEvent]:
     return told
 
 
-def tell_speeds(told: Iterable[OnlineEvent]) -> list[tuple[float, int, float, int | None]]:
+def tell_speeds(told: Iterable[OnlineEvent]) -> list[tuple[float | None, int, float, int | None]]:
     """Return when which speed was seen on how many GPUs, and in which epoch."""
-    return [(each.at_s, each.gpus, each.speed, each.epoch) for each in told if isinstance(each, Speed)]
+    return [(each.at_s, each.gpus, each.speed, each.epoch) for each in told if isinstance(each, Measurement)]
 
 
 def test_a_speed_is_told_of_each_epoch(instance: BoaInstance) -> None:

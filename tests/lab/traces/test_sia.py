@@ -9,7 +9,7 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.traces.sia import EpochProfile, derive_epochs
-from optplan.lab.traces.sia_profiles import read_learning_curves, read_profile_tables
+from optplan.lab.traces.sia_profiles import consolidated_placement, read_learning_curves, read_profile_tables
 from optplan.lab.traces.sia_workloads import APPLICATIONS, Application, read_workload
 from optplan.schema import FloatArray
 from optplan.speedup.goodput import GoodputSpeedup
@@ -376,7 +376,7 @@ def test_iterations_agree_with_the_gain(data_pack: Path, application: str, batch
     """
     traces, facts = data_pack / "sia" / "traces", APPLICATIONS[application]
     fixed = derive_epochs(traces, application, "aws", [gpus], fixed_batch=batch)
-    rows = read_profile_tables(traces, facts, "aws").look_up(gpus)[1]
+    rows = read_profile_tables(traces, facts, "aws").look_up(consolidated_placement(gpus, 4))[1]
     assert rows is not None
     # A quarter of the batch on each GPU, one pass.
     assert (fixed.local_batch_sizes == batch // gpus).all()

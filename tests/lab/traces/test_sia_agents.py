@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optplan.lab.traces.sia import derive_epochs
+from optplan.lab.traces.sia import derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent
 from optplan.lab.traces.sia_workloads import APPLICATIONS
 
@@ -16,7 +16,7 @@ CIFAR = APPLICATIONS["cifar10"]
 
 def test_an_agent_begins_with_the_least_batch(data_pack: Path) -> None:
     """128 samples on one GPU, of which one pass makes one unit of progress; speeds are linear as far as it knows."""
-    agent = Agent(data_pack / "sia" / "traces", CIFAR, "aws")
+    agent = Agent(read_profile(data_pack / "sia" / "traces", CIFAR, "aws"))
     within, across = agent.believe(8)
     assert within.tolist() == list(range(9))
     assert across.tolist() == [0, 0, *range(2, 9)]
@@ -26,7 +26,7 @@ def test_an_agent_begins_with_the_least_batch(data_pack: Path) -> None:
 
 def test_an_agent_finds_the_best_batch(data_pack: Path) -> None:
     """After some choices it runs within a seventh of one that knows all, and never faster; times get the slowdown."""
-    agent = Agent(data_pack / "sia" / "traces", CIFAR, "aws", slowdown=1.8)
+    agent = Agent(read_profile(data_pack / "sia" / "traces", CIFAR, "aws"), slowdown=1.8)
     for spread in [(1,), (2,), (4,), (4, 4)]:
         for _ in range(4):
             agent.choose_batch(spread, 50)

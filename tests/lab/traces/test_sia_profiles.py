@@ -84,7 +84,7 @@ def test_tables_are_read_by_placement(profiles: Path) -> None:
 def test_where_step_times_come_from(profiles: Path) -> None:
     """Placements first, then numbers of nodes and GPUs, then interpolation up to the widest row, then the model."""
     tables = read_profile_tables(profiles, TOY, "duo")
-    assert [tables.look_up(k)[0] for k in range(1, 7)] == [
+    assert [tables.look_up(consolidated_placement(k, 2))[0] for k in range(1, 7)] == [
         "measured",
         "measured",
         "measured",
@@ -92,14 +92,14 @@ def test_where_step_times_come_from(profiles: Path) -> None:
         "measured-scalability",
         "fitted",
     ]
-    assert tables.look_up(3)[1] is tables.placements["12"]
+    assert tables.look_up("12")[1] is tables.placements["12"]
 
 
 def test_the_largest_local_batch_of_a_width(profiles: Path) -> None:
     """Of its own rows, else of rows at least as large, else of the whole profile."""
     tables = read_profile_tables(profiles, TOY, "duo")
     # k = 4 is on two nodes: of the rows with at least 2 nodes and 4 GPUs only (3, 5, 4) is left.
-    assert [tables.largest_local_batch(k) for k in (1, 2, 3, 4, 5, 6)] == [8, 8, 4, 4, 4, 8]
+    assert [tables.largest_local_batch(consolidated_placement(k, 2)) for k in (1, 2, 3, 4, 5, 6)] == [8, 8, 4, 4, 4, 8]
 
 
 def test_a_fit_takes_placements_first(profiles: Path) -> None:

@@ -72,7 +72,7 @@ def test_instance_with_types(typed_instance: BoaInstance) -> None:
     changed = typed_instance.replace(gpu_types=types, classes={**typed_instance.classes, "speech": speech})
     rows = render(*PRESENTER.present_instance(changed))
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
-    assert facts["budget"] == "$5,256 a month ($7.20 an hour)"
+    assert facts["limits"] == "$5,256 a month ($7.20 an hour) and at most 1.30 a100 on average"
     assert facts["quota of a100"] == "1.30 on average"
     assert facts["interruptions of t4"] == (
         "0.1 per GPU and hour; a restart takes 2 min 00 s (not billed) and 5 min 00 s of work are lost"

@@ -12,10 +12,10 @@ import pytest
 
 from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.reporting.boa.explanation_tables import list_places, tell_explanation
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting.boa.explanation_tables import list_explanations, tell_explanation
 from optplan.reporting.boa.figures import FrontierAnswer, FrontierCurve
-from optplan.reporting.boa.frontier_tables import list_asked, list_budgets, list_reached, tell_curves
+from optplan.reporting.boa.frontier_tables import DERIVED, list_asked, list_budgets, list_reached, tell_curves
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page
@@ -25,7 +25,7 @@ from optplan.reporting.tables import Cell, Table
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from tests.reporting.boa.conftest import ResultMaker
+    pass
 
 
 def words(page: str) -> str:
@@ -38,25 +38,6 @@ def write_cells(table: Table | None) -> list[list[str]]:
     """Return the texts of a table, row by row."""
     assert table is not None
     return [[cell.text if isinstance(cell, Cell) else str(cell) for cell in row.cells] for row in table.set_rows]
-
-
-def test_places_have_a_cell_for_each_type(
-    typed_instance: BoaInstance, typed_result: Result[Solution], explanation: Explanation
-) -> None:
-    """Where a class runs, what other types would cost, and where it cannot run."""
-    table = list_places(typed_instance, typed_result, explanation)
-    assert table is not None
-    assert [tuple(row.cells) for row in table.set_rows] == [
-        ("vision", "1", Cell("1 GPU", "own"), Cell("+31 s", "other")),
-        ("", "2", Cell("+1,234 s", "other"), Cell("1 GPU", "own")),
-        ("speech", "1", Cell("no plan fits", "other"), Cell("2 GPUs", "own")),
-        ("text", "1", Cell("2 GPUs", "own"), Cell("cannot run", "never")),
-    ]
-
-
-def test_one_type_has_no_places(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> None:
-    """Where there is one type there is no elsewhere."""
-    assert list_places(instance, result, explanation) is None
 
 
 def test_explanations_need_their_result(
@@ -76,36 +57,44 @@ def test_long_explanations_are_cut(
     """A page shows three hundred rows and says how many more there are."""
     long = explanation.replace(choices=explanation.choices[1:2] * 310)
     tables = [one for one in tell_explanation(typed_instance, typed_result, long).blocks if isinstance(one, Table)]
-    assert [len(table.rows) for table in tables] == [300, 300]
-    assert [table.rest for table in tables] == ["10 more rows are in the JSON of optplan explain."] * 2
+    assert [len(table.rows) for table in tables] == [300]
+    assert [table.rest for table in tables] == ["10 more rows are in the JSON of optplan explain."]
 
 
 def test_frontiers_are_looked_up_at_the_same_budgets(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """From the least budget of all to three times the largest least one: 8 GPUs at $2 are $16 an hour for the first."""
-    table = list_budgets(curves, [2.0, 1.0], "US dollars an hour")
+    table = list_budgets(curves)
     assert [column.name for column in table.columns] == ["US dollars an hour", "one type", "two types"]
     rows = write_cells(table)
     # The least budgets are 6.2 GPUs at $2, $12.40, and $3.50; three times the larger one is $37.20.
     assert rows[0] == ["3.50", "no plan", "56 min 40 s"]
     assert rows[-1] == ["37.2", "54 min 00 s", "35 min 00 s"]
     # 3,420 s against the frontier's 2,250 s.
-    reached = write_cells(list_reached(curves, [2.0, 1.0], "US dollars an hour"))
-    assert reached == [["two types: fixed-width", "7.20", "57 min 00 s", "52 % longer"]]
+    _, reached = list_reached(curves[1])
+    assert isinstance(reached, Table)
+    assert [column.name for column in reached.columns][:2] == ["US dollars an hour", "best possible"]
+    assert write_cells(reached) == [["7.20", "37 min 30 s", "57 min 00 s", "52 % longer", "123 ms"]]
 
 
 def test_answers_stand_beside_the_frontier(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
-    """What was asked, in the chart's unit: 8 GPUs at $2 are $16 an hour; without questions there is no such table."""
-    assert not list_asked(curves, [2.0, 1.0], "US dollars an hour").rows
+    """What was asked, with its proven bound; without questions there is no such table."""
+    assert list_asked(curves[0]) == []
     point = curves[0].frontier.at(8.0)
     first = replace(curves[0], asked=(FrontierAnswer({"at": "8gpu"}, curves[0].instance, point, 3599.5),))
-    (row,) = write_cells(list_asked((first, curves[1]), [2.0, 1.0], "US dollars an hour"))
-    assert row == ["one type", "8gpu", "16", format_duration(point.objective), "3,599.5 s"]
+    heading, table, derived = list_asked(first)
+    assert (heading, derived) == ("As asked:", DERIVED)
+    assert isinstance(table, Table)
+    (row,) = write_cells(table)
+    assert row == ["8gpu", "8", "$11,680", format_duration(point.objective), "3599.5 s", "5 min 23 s", "the budget"]
+    told = [block for block in tell_curves((first, curves[1])).blocks if isinstance(block, str)]
+    assert told == ["one type: As asked:", DERIVED, "two types: fixed-width at these budgets:"]
 
 
 def test_one_curve_names_its_solvers_only(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """With one curve it goes without saying whose the solver's points are."""
-    rows = write_cells(list_reached(curves[1:], [1.0], "US dollars an hour"))
-    assert [row[0] for row in rows] == ["fixed-width"]
+    assert [block for block in tell_curves(curves[1:]).blocks if isinstance(block, str)] == [
+        "fixed-width at these budgets:"
+    ]
 
 
 def test_equal_things_have_no_table(typed_instance: BoaInstance) -> None:
@@ -133,7 +122,7 @@ def test_a_page_of_views(
     for part in (
         "A &amp; B Frontiers Wrong estimates What differs What every budget buys",
         "3.50 no plan 56 min 40 s",
-        "What solvers reach Solver US dollars an hour Mean completion time Against the best two types: fixed-width",
+        "two types: fixed-width at these budgets: What the solver reaches US dollars an hour Best possible",
         "200 samples in which the estimates are wrong: speedups by 10 % and arrival rates by 20 %",
         "quota of a100, GPUs: exceeded in none none",
         "A fixed.json, an instance 'by-type', solved by fixed-width",
@@ -146,17 +135,11 @@ def test_a_page_of_views(
         write_page(path, shown)
 
 
-def test_mixed_plans_explain_each_share(
-    typed_instance: BoaInstance, typed_solution: BoaSolution, explanation: Explanation, make_result: ResultMaker
-) -> None:
-    """Of a class whose jobs are divided, each share has its own place."""
-    (whole,) = typed_solution.branches["speech"]
-    halves = (whole.replace(fraction=0.5), whole.replace(fraction=0.5, gpu_types=("t4",)))
-    mixed = typed_instance.replace(policy="mixed")
-    found = make_result(mixed, BoaSolution(branches={**typed_solution.branches, "speech": halves}))
+def test_mixed_plans_explain_each_share(explanation: Explanation) -> None:
+    """Of a class whose jobs are divided, each share has its own rows."""
     speech = explanation.choices[2]
     other = speech.alternatives[0].replace(label="any a100", forced_cost=5.0)
     choices = (speech.replace(share=0.5), speech.replace(branch=2, share=0.5, label="2 t4", alternatives=(other,)))
-    rows = write_cells(list_places(mixed, found, explanation.replace(choices=choices)))
+    rows = write_cells(list_explanations(explanation.replace(choices=choices)))
     assert [row[0] for row in rows] == ["speech (50 %)"] * 2
-    assert [row[2:] for row in rows] == [["no plan fits", "2 GPUs"], ["2 GPUs", "+5 s"]]
+    assert [row[-1] for row in rows] == ["no plan fits", "+5"]

@@ -52,32 +52,31 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.search import OutOfEffortError
-from optplan.solvers.programs import cpsat, highs
-from optplan.solvers.programs.program import Program, ProgramOutcome, read_program
-from optplan.solvers.programs.statement import Statement
+from optplan.solvers.programs.program import ProgramOutcome
+from optplan.solvers.programs.statement import CP_SAT, HIGHS, Statement, run_engine
 
 #: Plans that are refused, one after another, because minimum charges or the engine's tolerance break a limit.
 _MOST_REFUSED = 10
 #: What engines tell apart, relatively: more than their tolerance of the limit.
 _RESOLUTION = 10 * LIMIT_TOLERANCE
 
-#: What an engine makes of a model as it is now; the variables get the values of the best that it finds.
-_Ask = Callable[[Statement, SolveRequest], tuple[ProgramOutcome, Program]]
+#: Has an engine solve the model as it is now; the variables get the values of the best that it finds.
+_Ask = Callable[[], ProgramOutcome]
 
 
 @keep_both
 def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve the declarative model with HiGHS; its word is the bound, of the cost without minimum charges."""
-    return _solve(instance, request, partial(_ask, in_cp_sat=False))
+    return _solve(instance, request, HIGHS)
 
 
 @keep_both
 def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve the same model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs."""
-    return _solve(instance, request, partial(_ask, in_cp_sat=True))
+    return _solve(instance, request, CP_SAT)
 
 
-def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> Answer[RubberBandSolution]:
+def _solve(instance: RubberBandInstance, request: SolveRequest, engine: str) -> Answer[RubberBandSolution]:
     least = find_least_plans(instance, request)
     if isinstance(least, Answer):
         return least
@@ -87,41 +86,32 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> An
         statement = state_model(instance, every=False, stopwatch=request.stopwatch)
     except OutOfEffortError:
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
+    # What is beyond the limit by its whole tolerance is to be seen, too; what is further beyond is refused.
+    scaling = replace(statement.scaling, slack=LIMIT_TOLERANCE)
+    if engine == CP_SAT:  # what is changed to is a whole number where what is held is
+        for change in statement.native.y.values():
+            change.domain = pyo.Binary
+    ask = partial(run_engine, statement.native, engine, request, scaling)
     first, chosen, refused = _search(instance, request, statement, ask, list(least))
     if first.status is Status.INFEASIBLE:
         raise EngineError(f"{first.engine} finds no plan within the {instance.limit_name}, although there is one")
     return _answer(instance, request, first, chosen, refused)
 
 
-def _ask(statement: Statement, request: SolveRequest, *, in_cp_sat: bool) -> tuple[ProgramOutcome, Program]:
-    # What is beyond the limit by its whole tolerance is to be seen, too; what is further beyond is refused.
-    scaling = replace(statement.scaling, slack=LIMIT_TOLERANCE)
-    read = read_program(statement.native, scaling.without_scales() if in_cp_sat else scaling, names=False)
-    if in_cp_sat:
-        # What is changed to is a whole number where what is held is.
-        whole = np.array([each is not statement.native.longest_s for each in read.variables])
-        outcome = cpsat.solve_program(replace(read.program, integral=whole), request)
-    else:
-        outcome = highs.solve_program(read.program, request)
-    if outcome.values is not None:
-        read.load(outcome.values)
-    return outcome, read.program
-
-
 def _search(
     instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, least: list[PricedChain]
 ) -> tuple[ProgramOutcome, list[PricedChain] | None, int]:
     """Return what the engine says first, a plan within the limit, or else the leanest, and how many before it."""
-    outcome, program = ask(statement, request)
-    first = _close(outcome, program)
-    if outcome.values is None:
+    first = ask()
+    if first.values is None:
         return first, None, 0
+    first = _close(first, pyo.value(statement.native.least.expr))
     for refused in range(_MOST_REFUSED):
         chosen = _read(instance, statement)
         if _keeps_limit(instance, chosen):
             return first, chosen, refused
         _refuse(instance, statement)
-        if ask(statement, request)[0].values is None:
+        if ask().values is None:
             break
     if instance.objective is Objective.TIME:
         least = _halve_time(instance, request, statement, ask, least)
@@ -155,7 +145,7 @@ def _halve_time(
     while high - low > max(request.gap, _RESOLUTION) * high and not request.stopwatch.expired:
         middle = 0.5 * (low + high)
         model.longest_s.setub(middle)
-        found = None if ask(statement, request)[0].values is None else _read(instance, statement)
+        found = None if ask().values is None else _read(instance, statement)
         if found is not None and _keeps_limit(instance, found):
             best, high = found, min(middle, price_plan(instance, found))
         else:
@@ -163,11 +153,10 @@ def _halve_time(
     return best
 
 
-def _close(outcome: ProgramOutcome, program: Program) -> ProgramOutcome:
+def _close(outcome: ProgramOutcome, value: float) -> ProgramOutcome:
     """Take what is left of a gap that the engine has closed for rounding on its own scale."""
-    if outcome.status is not Status.OPTIMAL or outcome.values is None or outcome.bound is None:
+    if outcome.status is not Status.OPTIMAL or outcome.bound is None:
         return outcome
-    value = float(program.cost @ outcome.values + program.offset)
     return replace(outcome, bound=value) if abs(outcome.bound - value) <= LIMIT_TOLERANCE * abs(value) else outcome
 
 

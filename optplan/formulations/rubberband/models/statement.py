@@ -80,6 +80,7 @@ and Algorithm 2 for what is decided.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,6 @@ import pyomo.environ as pyo
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import (
-    BUDGET,
-    DEADLINE,
-    Objective,
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
@@ -99,10 +97,9 @@ from optplan.formulations.rubberband.exact.chains import list_held
 from optplan.formulations.rubberband.exact.costs import growth, lasts, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
-from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.search import Effort
 from optplan.solvers.programs.program import Scaling
-from optplan.solvers.programs.statement import Statement, are_whole, list_ones
+from optplan.solvers.programs.statement import Statement, are_whole, ask_time_and_money, list_ones
 
 #: Choices of a model beyond which it is refused: building it would take minutes.
 _MOST_CHOICES = 500_000
@@ -123,9 +120,11 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
     }
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     asked = (_add_sets, instance, offered), (_add_parameters, instance, offered)
-    for add_part, *about in (*asked, (_add_variables,), (_add_sums, instance), (_add_limits, instance)):
+    for add_part, *about in (*asked, (_add_variables,), (_add_sums, instance)):
         add_part(m, *about)
-        effort.charge_pass()  # after the last one, too: to read it takes as long again
+        effort.charge_pass()
+    scaling = _add_limits(m, instance)
+    effort.charge_pass()  # after the last one, too: to read it takes as long again
     may_miss = instance.has_minimum_charges and not all(
         lasts(instance, b - 1, s - 1, options).all() for (b, s), options in offered.items()
     )
@@ -133,7 +132,7 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
         native=m,
         read=lambda: _read(m),
         choices=(m.x,),
-        scaling=_scale(m, instance),
+        scaling=scaling,
         leaves_out="the minimum charges of instances" if may_miss else "",
     )
 
@@ -250,19 +249,11 @@ def _add_sums(m: Any, instance: RubberBandInstance) -> None:  # noqa: ANN401 - P
     m.cost_usd = pyo.Expression(expr=pyo.quicksum(m.usd[b] for b in m.BRACKETS))
 
 
-def _add_limits(m: Any, instance: RubberBandInstance) -> None:  # noqa: ANN401 - Pyomo has no types
+def _add_limits(m: Any, instance: RubberBandInstance) -> Scaling:  # noqa: ANN401 - Pyomo has no types
     m.slowest = pyo.Constraint(m.BRACKETS, rule=lambda m, b: m.longest_s >= m.time_s[b])
-    used = {DEADLINE: m.longest_s, BUDGET: m.cost_usd}
-    for limit, amount in instance.limits.items():
-        m.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
-    m.least = pyo.Objective(expr=m.cost_usd if instance.objective is Objective.COST else m.longest_s)
-
-
-def _scale(m: Any, instance: RubberBandInstance) -> Scaling:  # noqa: ANN401 - Pyomo has no types
+    scaling = ask_time_and_money(m, instance, m.longest_s, m.cost_usd)
     longest_s = max(m.stage_s.values())
-    rows = {id(m.slowest[b]): longest_s for b in m.BRACKETS}
-    rows |= {id(m.component(limit)): amount for limit, amount in instance.limits.items()}
-    return Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
+    return replace(scaling, rows={id(m.slowest[b]): longest_s for b in m.BRACKETS} | dict(scaling.rows))
 
 
 def _read(m: Any) -> RubberBandSolution | None:  # noqa: ANN401 - Pyomo has no types

@@ -91,41 +91,30 @@ Source: Srift, sections 4.2 to 4.4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 
-from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import InfeasibleError
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.iteration import standard_maximum
 from optplan.schema import FloatArray
-from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.programs.program import Scaling
-from optplan.solvers.programs.statement import Statement, are_whole, list_ones
+from optplan.solvers.programs.statement import Statement, are_whole, ask_time_and_money, list_ones
 from optplan.units import SECONDS_PER_HOUR
 
 #: What rounding may add to a computed time.
 ROUNDING = 1e-8
 
 
-@dataclass(frozen=True, eq=False)
-class FleetCell:
-    """One type with one batch: counts of VMs from 0 to ``most``, and the least compute seconds (most + 1,) of each."""
+def list_groups(instance: SriftInstance) -> dict[tuple[str, int], FloatArray]:
+    """List the types and batches that a fleet can have, the largest batch of a type first.
 
-    name: str
-    batch: int
-    most: int
-    compute_s: FloatArray
-
-
-def list_cells(instance: SriftInstance) -> list[FleetCell]:
-    """List the types and batches that a fleet can have, the largest batch of a type first."""
-    cells = []
+    Each has the least compute seconds (most + 1,) of 0 to as many VMs as there can be.
+    """
+    groups = {}
     for name, batches in instance.batches_of.items():
         vm = instance.types[name]
         profile = instance.job.devices[vm.gpu]
@@ -134,8 +123,8 @@ def list_cells(instance: SriftInstance) -> list[FleetCell]:
             if most:
                 raw_s = profile.forward_after(batch / vm.gpus) + profile.backward_after(batch / vm.gpus)
                 slowest = [1.0 + profile.deviation * standard_maximum(count) for count in range(1, most + 1)]
-                cells.append(FleetCell(name, batch, most, raw_s * np.array([0.0, *slowest])))
-    return cells
+                groups[name, batch] = raw_s * np.array([0.0, *slowest])
+    return groups
 
 
 def list_volumes(instance: SriftInstance) -> FloatArray:
@@ -147,12 +136,12 @@ def list_volumes(instance: SriftInstance) -> FloatArray:
     return np.array([0.0, 0.0, *(volume_factor(ranks) * total for ranks in range(2, most_ranks + 1))])
 
 
-def find_least_share(instance: SriftInstance, cells: Sequence[FleetCell]) -> float:
+def find_least_share(instance: SriftInstance, groups: Iterable[tuple[str, int]]) -> float:
     """Return the least share of an iteration's compute time after which any gradient can be ready."""
     shares = []
-    for cell in cells:
-        vm = instance.types[cell.name]
-        profile, batch = instance.job.devices[vm.gpu], cell.batch / vm.gpus
+    for name, samples in groups:
+        vm = instance.types[name]
+        profile, batch = instance.job.devices[vm.gpu], samples / vm.gpus
         forward, backward = profile.forward_after(batch), profile.backward_after(batch)
         first = float(instance.job.ready_on(vm.gpu)[0])
         shares.append((forward + first * backward) / (forward + backward) if forward + backward else 0.0)
@@ -161,34 +150,33 @@ def find_least_share(instance: SriftInstance, cells: Sequence[FleetCell]) -> flo
 
 def state_model(instance: SriftInstance) -> Statement:
     """State the relaxation of an instance in the terms of this module's sheet."""
-    cells = list_cells(instance)
-    if not cells:
+    groups = list_groups(instance)
+    if not groups:
         raise InfeasibleError("there are no VMs to be had of any type; raise types.*.available")
     m = pyo.ConcreteModel(name=instance.name)
-    _add_data(m, instance, cells)
+    _add_data(m, instance, groups)
     _add_fleet(m, instance)
     _add_times(m)
     _add_cost(m)
-    used = {DEADLINE: m.time_s, BUDGET: m.cost_usd}
-    for limit, amount in instance.limits.items():
-        m.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
-    m.least = pyo.Objective(expr=m.cost_usd if instance.objective is Objective.COST else m.time_s)
+    scaling = ask_time_and_money(m, instance, m.time_s, m.cost_usd)
     leaves_out = "how the exchange of gradients and the passes of a whole fleet overlap"
     if instance.interruptions is not None:
         leaves_out += ", and interruptions"
-    rows = {id(m.component(limit)): amount for limit, amount in instance.limits.items()}
-    scaling = Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
     return Statement(native=m, read=lambda: _read(m), choices=(m.x,), scaling=scaling, leaves_out=leaves_out)
 
 
-def _add_data(m: Any, instance: SriftInstance, cells: list[FleetCell]) -> None:  # noqa: ANN401 - Pyomo has no types
+def _add_data(
+    m: Any,  # noqa: ANN401 - Pyomo has no types
+    instance: SriftInstance,
+    groups: dict[tuple[str, int], FloatArray],
+) -> None:
     types, volumes = instance.types, list_volumes(instance)
     m.TYPES = pyo.Set(initialize=list(types))
-    m.GROUPS = pyo.Set(dimen=2, initialize=[(cell.name, cell.batch) for cell in cells])
+    m.GROUPS = pyo.Set(dimen=2, initialize=list(groups))
     slowest = {
-        (cell.name, cell.batch, n): seconds * (1.0 - ROUNDING)
-        for cell in cells
-        for n, seconds in enumerate(cell.compute_s.tolist())
+        (i, b, n): seconds * (1.0 - ROUNDING)
+        for (i, b), compute_s in groups.items()
+        for n, seconds in enumerate(compute_s.tolist())
     }
     m.COUNTS = pyo.Set(dimen=3, initialize=list(slowest))
     m.RANKS = pyo.Set(initialize=range(volumes.size))
@@ -207,7 +195,7 @@ def _add_data(m: Any, instance: SriftInstance, cells: list[FleetCell]) -> None: 
         )
     }
     m.transfer_s = pyo.Param(list(shortest), initialize=shortest)
-    m.share = pyo.Param(initialize=find_least_share(instance, cells))
+    m.share = pyo.Param(initialize=find_least_share(instance, groups))
     m.launch_s = pyo.Param(initialize=instance.launch_s)
     m.paid = pyo.Param(initialize=int(instance.launch_billed))
     m.most_s = pyo.Param(
@@ -230,7 +218,7 @@ def _add_fleet(m: Any, instance: SriftInstance) -> None:  # noqa: ANN401 - Pyomo
     m.batch = pyo.Constraint(expr=pyo.quicksum(b * n * m.x[i, b, n] for i, b, n in m.COUNTS) == m.B)
     usable = [i for i in m.TYPES if batches[i]]
     m.availability = pyo.Constraint(usable, rule=lambda m, i: m.vms[i] <= m.available[i])
-    m.running = pyo.Constraint([i for i in usable if m.already[i]], rule=lambda m, i: m.vms[i] >= m.already[i])
+    m.running = pyo.Constraint([i for i in m.TYPES if m.already[i]], rule=lambda m, i: m.vms[i] >= m.already[i])
     if instance.one_batch_per_type:
         m.one_batch = pyo.Constraint(usable, rule=lambda m, i: pyo.quicksum(1 - m.x[i, b, 0] for b in batches[i]) <= 1)
     m.is_present = pyo.Constraint(m.GROUPS, rule=lambda m, i, b: m.present[i] >= 1 - m.x[i, b, 0])

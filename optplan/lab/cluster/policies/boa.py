@@ -13,13 +13,12 @@ from typing import cast
 from optplan.errors import DataError, UsageError
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
-from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order, Rules
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
-from optplan.execution.online.looks import Graph, follow_path
+from optplan.execution.online.looks import Graph
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms
-from optplan.execution.online.weighing import rows_of
-from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.width_table import WidthTable, rows_of
 from optplan.execution.online.witness import Witness
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, as_run
@@ -120,9 +119,8 @@ class BudgetHeld(InTurn):
         """Return what a job that follows a row will take of the budget; nothing of classes that are not known."""
         if job_class not in table.classes:
             return 0.0
-        graph = self._graphs[job_class]
-        path = graph.find_path(table.classes[job_class][row], self._only)
-        return 0.0 if path is None else float(follow_path(graph.costs, path)[1])
+        taken = self._graphs[job_class].follow(table.classes[job_class][row], self._only)
+        return 0.0 if taken is None else float(taken[1])
 
 
 class Scheduled:
@@ -165,8 +163,7 @@ class Scheduled:
             sizes = {self._gpu_type: sight.gpus_per_node}
             most = int(sight.gpus) if self.interval_s is None else None  # who decides in rounds chooses the nodes
             rules = Rules(sizes, most, order=self._order, runnable=self._runnable)
-            node = Node(sight.gpus_per_node, self._gpu_type)
-            self._placer = Placer(Allocator(self._table, rules), node, self._describe)
+            self._placer = Placer(Allocator(self._table, rules), self._gpu_type, self._describe)
         over = [job for job in self._holding if job not in sight.jobs]
         for job in over:
             del self._holding[job]
@@ -251,18 +248,18 @@ class BoaOnline:
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
         self._instance, self._terms = instance, terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._rows, self._witness = Rows(), Witness(instance)
+        self._calculator = WidthCalculator(instance, self._terms, now_s=0.0)
         self._table: WidthTable | None = None
-        self._calculate(math.inf)
 
     def begin(self, most_gpus: float) -> None:
-        """On a cluster of fixed size calculate again: the budget is at most all of its GPUs."""
+        """Calculate the first widths; on a cluster of fixed size the budget is at most all of its GPUs."""
+        whole = self._calculator
         if math.isfinite(most_gpus):
-            self._calculate(most_gpus)
-
-    def _calculate(self, most_gpus: float) -> None:
-        self._calculator = WidthCalculator(self._instance, self._terms, now_s=0.0, most_gpus=most_gpus)
+            self._calculator = WidthCalculator(self._instance, self._terms, now_s=0.0, most_gpus=most_gpus)
         self._calculator.consider(0.0)
-        self._table = self._calculator.table or self._table
+        if self._calculator.table is None:  # until some widths keep that, those hold that keep the whole budget
+            whole.consider(0.0)
+        self._table = self._calculator.table or whole.table
 
     def need(self, job: Job) -> int:
         """Return the least on which it runs: on a cluster of fixed size it may do so on what is left."""

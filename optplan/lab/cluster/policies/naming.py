@@ -59,18 +59,14 @@ KNOWERS: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyT
 )
 
 
-def make_policy(
-    text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH
-) -> SchedulingPolicy:
-    """Return the policy that a text names, with its target if not in the text, and what Pollux knows of speeds."""
-    if target is not None and text != POLLUX_AUTOSCALED:
-        raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
-    name, colon, number = (text if target is None else f"{text}:{target}").partition(":")
+def make_policy(text: str, *, knowledge: Knowledge | str = Knowledge.TRUTH) -> SchedulingPolicy:
+    """Return the policy that a text names, and what Pollux knows of speeds."""
+    name, colon, number = text.partition(":")
     if name == ONE_WIDTH and colon and number.isdecimal():
         return hold_one_width(int(number))
-    if text == POLLUX_AUTOSCALED and target is None:
+    if text == POLLUX_AUTOSCALED:
         fix = f"give an efficiency between 0 and 1 or a band, as in {text}:0.5 or {text}:0.35:0.65"
-        raise UsageError(f"target: {text} has none to keep; {fix}")
+        raise UsageError(f"policy: {text} has no target to keep; {fix}")
     if name == POLLUX_AUTOSCALED:
         return PolluxAutoscaled(number, Knowledge(knowledge))
     if text == POLLUX:
@@ -79,11 +75,11 @@ def make_policy(
         raise UsageError(f"knowledge: {text} believes nothing about speeds; leave it out, or choose Pollux")
     if text in POLICIES:
         return POLICIES[text]()
-    if is_file(text):
-        if name in KNOWERS:
-            return KNOWERS[name](read_instance(plan_path(text), BoaInstance))
-        plan = read_plan(plan_path(text), BoaPlan)
-        return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
+    who, path = split_file(text)
+    if path and who in KNOWERS:
+        return KNOWERS[who](read_instance(path, BoaInstance))
+    if path:
+        return SCHEDULERS.get(who, follow_plan)(read_plan(path, BoaPlan))
     known = [
         *POLICIES,
         POLLUX,
@@ -98,29 +94,29 @@ def make_policy(
 
 def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
     """Say why the plan, or the instance, of a policy will not hold on jobs; empty where it may, or there is none."""
-    name = text.partition(":")[0]
-    if not is_file(text) or name == PRICE_THAT_FITS:  # which has no budget to hold
+    who, path = split_file(text)
+    if not path or who == PRICE_THAT_FITS:  # which has no budget to hold
         return ""
-    if name in KNOWERS:
-        instance = read_instance(plan_path(text), BoaInstance)
+    if who in KNOWERS:
+        instance = read_instance(path, BoaInstance)
         result = solve(instance)
         if result.solution is None:
             return ""
         expected = Expectation.of(build_plan(instance, result), instance)
     else:
-        expected = Expectation.of(read_plan(plan_path(text), BoaPlan))
+        expected = Expectation.of(read_plan(path, BoaPlan))
     return expected.watch([(job.application, job.submitted_s) for job in jobs])
 
 
 def budget_gpus(text: str) -> float | None:
     """Return the time-average GPUs that the plan or the instance of a policy may use; None where there is no such."""
-    name = text.partition(":")[0]
-    if not is_file(text) or name == PRICE_THAT_FITS:
+    who, path = split_file(text)
+    if not path or who == PRICE_THAT_FITS:
         return None
-    if name in KNOWERS:
-        instance = read_instance(plan_path(text), BoaInstance)
+    if who in KNOWERS:
+        instance = read_instance(path, BoaInstance)
         return instance.budget_amount() if instance.budget and instance.budget_unit is BudgetUnit.GPU else None
-    plan = read_plan(plan_path(text), BoaPlan)
+    plan = read_plan(path, BoaPlan)
     limit, prices = plan.limits.get("budget"), {each.price_usd_per_hour for each in plan.resources.values()}
     if limit is None or limit.unit == BudgetUnit.GPU:
         return None if limit is None else limit.amount
@@ -128,12 +124,9 @@ def budget_gpus(text: str) -> float | None:
     return limit.amount / PERIOD_HOURS[BudgetUnit(limit.unit)] / price if price else None
 
 
-def plan_path(text: str) -> str:
-    """Return the path of the plan or instance that a policy's name has, without who follows it."""
+def split_file(text: str) -> tuple[str, str]:
+    """Return who follows the file of a plan or an instance that a policy's name has, if it says so, and the path."""
     name, colon, path = text.partition(":")
-    return path if colon and (name in SCHEDULERS or name in KNOWERS) else text
-
-
-def is_file(text: str) -> bool:
-    """Whether a text has the path of a plan or an instance: by its ending, or because it is to be followed."""
-    return text.lower().endswith((".json", ".yaml", ".yml")) or plan_path(text) not in ("", text)
+    if colon and (name in SCHEDULERS or name in KNOWERS):
+        return name, path
+    return "", text if text.lower().endswith((".json", ".yaml", ".yml")) else ""

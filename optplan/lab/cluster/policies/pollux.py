@@ -15,7 +15,6 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -30,14 +29,6 @@ from optplan.schema import FloatArray
 MOST_GPUS = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Speeds:
-    """Speeds (K + 1,) on 0 to K GPUs of one node, of any size, and of several, in any unit; zero: cannot run."""
-
-    within: FloatArray
-    across: FloatArray
-
-
 class Knowledge(StrEnum):
     """What a policy knows about speeds."""
 
@@ -47,31 +38,34 @@ class Knowledge(StrEnum):
     LEARNED = "learned"
 
 
+# Beliefs about a job are speeds (2, K + 1) on 0 to K GPUs, of one node of any size and of several, in any unit; zero is
+# that it cannot run.
+
+
 class Truth:
     """What is true, on as few nodes as possible; where that is several, one node is not believed to be faster."""
 
     def __init__(self, gpus_per_node: int) -> None:
         self._gpus_per_node = gpus_per_node
-        self._known: dict[Application, tuple[FloatArray, FloatArray]] = {}
+        self._known: dict[Application, FloatArray] = {}
 
     def watch(self, job: Job) -> None:
         """Nothing is new."""
 
-    def look_up(self, job: Job) -> Speeds:
+    def look_up(self, job: Job) -> FloatArray:
         """Look the present epoch up."""
         if job.truth not in self._known:
             self._known[job.truth] = self._derive(job.truth)
-        within, across = self._known[job.truth]
-        return Speeds(within[job.epochs_done], across[job.epochs_done])
+        return self._known[job.truth][:, job.epochs_done]
 
-    def _derive(self, truth: Application) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds of every epoch, both (epochs, K + 1)."""
-        within, across = np.zeros((2, truth.num_epochs, truth.largest_width(MOST_GPUS) + 1))
-        for gpus in range(1, within.shape[1]):
-            within[:, gpus] = across[:, gpus] = _speeds(truth, consolidate(gpus, self._gpus_per_node))
+    def _derive(self, truth: Application) -> FloatArray:
+        """Return the speeds of every epoch, (2, epochs, K + 1)."""
+        speeds = np.zeros((2, truth.num_epochs, truth.largest_width(MOST_GPUS) + 1))
+        for gpus in range(1, speeds.shape[2]):
+            speeds[:, :, gpus] = _speeds(truth, consolidate(gpus, self._gpus_per_node))
             if 1 < gpus <= self._gpus_per_node:
-                across[:, gpus] = _speeds(truth, (gpus - gpus // 2, gpus // 2))
-        return within, across
+                speeds[1, :, gpus] = _speeds(truth, (gpus - gpus // 2, gpus // 2))
+        return speeds
 
 
 class Learned:
@@ -94,18 +88,18 @@ class Learned:
         others = {one for one in seen if (len(one) > 1) is not (len(spread) > 1)}
         self._seen[job] = frozenset({alike[0], alike[-1], *others})
 
-    def look_up(self, job: Job) -> Speeds:
+    def look_up(self, job: Job) -> FloatArray:
         """Return what the model says; widths on which a job can truly not run are known to it."""
         truth = job.truth
         if job.agent is not None:
-            return Speeds(*job.agent.believe(MOST_GPUS))
+            return job.agent.believe(MOST_GPUS)
         fit_speeds = getattr(truth, "fit_speeds", None)
         if fit_speeds is None:
             raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
-        within, across = fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)
+        speeds: FloatArray = fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)[:, job.epochs_done]
         if truth not in self._runs:
-            self._runs[truth] = np.array([not gpus or truth.runs_on(gpus) for gpus in range(within.shape[1])], float)
-        return Speeds(within[job.epochs_done] * self._runs[truth], across[job.epochs_done] * self._runs[truth])
+            self._runs[truth] = np.array([not gpus or truth.runs_on(gpus) for gpus in range(speeds.shape[1])], float)
+        return speeds * self._runs[truth]
 
 
 def _speeds(truth: Application, spread: Spread) -> FloatArray | float:
@@ -163,7 +157,7 @@ class Pollux:
                 self._widest[job] = max(self._widest[job], job.gpus)
                 self._beliefs.watch(job)
 
-    def _look_up(self, job: Job) -> Speeds:
+    def _look_up(self, job: Job) -> FloatArray:
         """Return what is believed about a job in its present epoch."""
         assert self._beliefs is not None
         return self._beliefs.look_up(job)
@@ -174,11 +168,11 @@ class Pollux:
         claims = []
         for job in jobs:
             speeds = self._look_up(job)
-            most = min(max(2 * self._widest[job], self.need(job)), speeds.within.size - 1)
-            base = speed_on(speeds.within, fair)
+            most = min(max(2 * self._widest[job], self.need(job)), speeds.shape[1] - 1)
+            base = speed_on(speeds[0], fair)
             factor = max(restart_factor(sight.now_s - job.submitted_s, job.rescales), _LEAST_FACTOR)
             held = job.places if all(node in nodes for node, _ in job.places) else ()
-            within, across = speeds.within[: most + 1] / base, speeds.across[: most + 1] / base
+            within, across = speeds[:, : most + 1] / base
             claims.append(Prospect(held, within, across, factor, sight.gpus_per_node))
         return claims
 
@@ -207,8 +201,8 @@ def read_band(text: str) -> tuple[float, float, float]:
         return target - half, target, target + half
     if len(numbers) == 2 and 0.0 < numbers[0] < numbers[1] < 1.0:
         return numbers[0], sum(numbers) / 2.0, numbers[1]
-    message = f"target: got {text!r}; give an efficiency between 0 and 1, such as 0.5, or a band, such as 0.35:0.65"
-    raise UsageError(message)
+    fix = "give an efficiency between 0 and 1, such as 0.5, or a band, such as 0.35:0.65"
+    raise UsageError(f"policy: target: got {text!r}; {fix}")
 
 
 class PolluxAutoscaled(Pollux):
@@ -256,6 +250,6 @@ class PolluxAutoscaled(Pollux):
         total = 0.0
         for job, (count, nodes) in zip(jobs, held, strict=True):
             speeds = self._look_up(job)
-            alone = speed_on(speeds.within, 1) / self.need(job)
-            total += float((speeds.within if nodes <= 1 else speeds.across)[count]) / alone
+            alone = speed_on(speeds[0], 1) / self.need(job)
+            total += float(speeds[0 if nodes <= 1 else 1, count]) / alone
         return total / gpus

@@ -176,7 +176,7 @@ def test_an_engine_that_finds_no_plan_where_there_is_one_has_failed(monkeypatch:
     """Infeasibility is decided before engines are asked."""
     for module, solver, who in ((highs, solve_highs, "HiGHS"), (cpsat, solve_cp_sat, "CP-SAT")):
         nothing = replace(module.nothing_yet(), status=Status.INFEASIBLE, termination=Termination.COMPLETED)
-        monkeypatch.setattr(module, "solve_program", lambda *_, nothing=nothing: nothing)
+        monkeypatch.setattr(module, "solve_program", lambda *_, nothing=nothing, **__: nothing)
         with pytest.raises(EngineError, match=f"{who} finds no plan within the deadline, although there is one"):
             solver(make(deadline_s=55), REQUEST)
         with pytest.raises(EngineError, match=f"{who} finds no plan within the budget, although there is one"):

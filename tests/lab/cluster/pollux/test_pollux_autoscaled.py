@@ -42,7 +42,7 @@ def test_nodes_come_and_go() -> None:
     """Four jobs are content with three nodes at a target of 0.5, of which one is left when they are gone."""
     jobs = [Job(f"j{number}", "slowing", 1.0, SLOWING) for number in range(4)]
     jobs.append(Job("late", "slowing", 20_000.0, SLOWING))
-    outcome = replay(jobs, make_policy("pollux-autoscaled", target="0.5"), gpus_per_node=4)
+    outcome = replay(jobs, make_policy("pollux-autoscaled:0.5"), gpus_per_node=4)
     assert outcome.nodes_rented.max() == 3  # two on four GPUs and two on two: (2 * 2.0 + 2 * 1.6) / 12 is in the band
     before, after = np.searchsorted(outcome.times_s, [19_000.0, 20_100.0], side="right") - 1
     assert outcome.nodes_rented[before] == 1
@@ -52,8 +52,7 @@ def test_nodes_come_and_go() -> None:
 
 
 def test_a_target_is_needed() -> None:
-    """The autoscaled policy has no default, and the others have no target."""
-    with pytest.raises(UsageError, match=r"^target: pollux-autoscaled has none to keep; .* pollux-autoscaled:0\.5 or"):
+    """The autoscaled policy has no default."""
+    fix = r"^policy: pollux-autoscaled has no target to keep; .* pollux-autoscaled:0\.5 or"
+    with pytest.raises(UsageError, match=fix):
         make_policy("pollux-autoscaled")
-    with pytest.raises(UsageError, match="has none of its own"):
-        make_policy("pollux", target="0.5")
