@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializeAsAny
@@ -13,6 +13,7 @@ from optplan.contracts.faces import Shown, remember
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.result import LagrangianCertificate, ShadowPrice
 from optplan.errors import UsageError
+from optplan.progress import Stopwatch
 from optplan.schema import ByName, FloatArray, FrozenModel
 
 
@@ -49,7 +50,7 @@ class Frontier(Shown):
     solve_seconds: float = 0.0  #: Wall time of making it.
     #: What it was made by, a function of a module, and of which instance. With that a frontier can be pickled; its
     #: points go along, and the first query after unpickling makes the rest anew.
-    origin: tuple[Callable[[Instance], Frontier], Instance] | None = field(default=None, repr=False)
+    origin: tuple[Callable[[Instance, Stopwatch], Frontier], Instance] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """Say in one line whose it is, and how many points it has."""
@@ -67,30 +68,15 @@ class Frontier(Shown):
         return [self.at(float(budget)) for budget in self.budgets]
 
 
-@dataclass(frozen=True)
-class _Remake:
-    """Makes a frontier again when it is first asked."""
-
-    make: Callable[[Instance], Frontier]
-    instance: Instance
-
-    @cached_property
-    def _frontier(self) -> Frontier:
-        return self.make(self.instance)
-
-    def at(self, budget: float) -> FrontierPoint:
-        return self._frontier.at(budget)
-
-    def budget_for(self, objective: float) -> FrontierPoint:
-        return self._frontier.budget_for(objective)
-
-    def solution_at(self, budget: float) -> Solution:
-        return self._frontier.solution_at(budget)
-
-
 def _revive(known: dict[str, Any]) -> Frontier:
-    remake = _Remake(*known["origin"])
-    return Frontier(**known, at=remake.at, budget_for=remake.budget_for, solution_at=remake.solution_at)
+    make, instance = known["origin"]
+    remade: Callable[[], Frontier] = cache(lambda: make(instance, Stopwatch()))  # when it is first asked
+    return Frontier(
+        **known,
+        at=lambda budget: remade().at(budget),
+        budget_for=lambda objective: remade().budget_for(objective),
+        solution_at=lambda budget: remade().solution_at(budget),
+    )
 
 
 class ParetoPoint(FrozenModel):

@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from optplan.contracts.instance import Instance
-from optplan.contracts.result import Answer, Result, SolveRequest
+from optplan.contracts.result import Answer, SolveRequest
 from optplan.errors import UnsupportedError
-from optplan.progress import Listener, Stopwatch
-
-if TYPE_CHECKING:
-    from optplan.contracts.explanation import Explanation
-    from optplan.contracts.frontier import Frontier
-    from optplan.contracts.ranges import AnswerRange
 
 PartT = TypeVar("PartT")
 
@@ -67,43 +61,6 @@ class Solve(Protocol):
 
     def __call__(self, instance: Any, request: SolveRequest, /) -> Answer[Any]:  # noqa: ANN401 - the formulation's
         """Look for the best solution until it is proven or the time is over; a bound only where something proves it."""
-
-
-class ForecastDemand(Protocol):
-    """The solvers' forecast of how much is in use at once."""
-
-    def __call__(self, instance: Any, solution: Any, over: Sequence[float] = (), /) -> dict[str, float]:  # noqa: ANN401
-        """Return figures by name, with the shares of the time in which more than some numbers are in use."""
-
-
-class FindRange(Protocol):
-    """How an answer changes within the stated errors of speedups."""
-
-    def __call__(self, instance: Any, result: Result[Any], /, *, time_limit_s: float | None) -> AnswerRange | None:  # noqa: ANN401
-        """Solve for other truths; None where there is one only. UnsupportedError where that cannot be told."""
-
-
-class BuildFrontier(Protocol):
-    """The trade-off of mixed plans."""
-
-    def __call__(self, instance: Any, /, *, stopwatch: Stopwatch = ...) -> Frontier:  # noqa: ANN401 - the formulation's
-        """Compute it at all limits at once; out of time, only what is known by then."""
-
-
-class Explain(Protocol):
-    """Why a solution is what it is."""
-
-    def __call__(
-        self,
-        instance: Any,  # noqa: ANN401 - the formulation's
-        result: Result[Any],
-        /,
-        *,
-        only: tuple[str, ...],
-        time_limit_s: float | None,
-        on_event: Listener | None,
-    ) -> Explanation:
-        """Compare every choice with its neighbours, alone and with everything else re-solved."""
 
 
 class ListInstances(Protocol):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -19,15 +19,15 @@ from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
-    from optplan.contracts.explanation import Sensitivity, SensitivityRequest
-    from optplan.contracts.frontier import ParetoFrontier
+    from optplan.contracts.explanation import Explanation, Sensitivity, SensitivityRequest
+    from optplan.contracts.frontier import Frontier, ParetoFrontier
     from optplan.contracts.judgement import Evaluation, PathCosts
     from optplan.contracts.plan import Plan
     from optplan.contracts.proofs import TreeCertificate
     from optplan.contracts.ranges import AnswerRange
     from optplan.contracts.result import SolveRequest
     from optplan.contracts.standing import Continuation, Solver, Standing
-    from optplan.progress import Stopwatch
+    from optplan.progress import Listener, Stopwatch
     from optplan.schema import FloatArray
 
 #: What our own exact solvers prove by.
@@ -121,10 +121,14 @@ class Formulation:
     #: The kinds of certificate that prove anything about an instance, by its problem, policy and objective; the judge
     #: refuses all others.
     proofs: Part[Callable[[Any], frozenset[BoundProof]]] = Part()
-    forecast_demand: Part[parts.ForecastDemand] = Part("forecast of demand")  #: How much is in use at once, by solvers.
+    #: The solvers' forecast of how much is in use at once: figures by name, with the shares of the time in which more
+    #: than some numbers are in use.
+    forecast_demand: Part[Callable[[Any, Any, Sequence[float]], dict[str, float]]] = Part("forecast of demand")
     #: The judge's, of the same, by names, from the decisions alone; what there is not is left out. Both or neither.
     judge_demand: Part[Callable[[Any, Any, list[str]], dict[str, float]]] = Part("forecast of demand")
-    find_range: Part[parts.FindRange] = Part("range of an answer")  #: Within the errors of speedups.
+    #: How an answer changes within the stated errors of speedups, in at most some seconds; None where there are none.
+    #: UnsupportedError where that cannot be told.
+    find_range: Part[Callable[[Any, Any, float | None], AnswerRange | None]] = Part("range of an answer")
     #: The judge's instance of one truth, by its shifts; None where decisions are not what runs. ValueError where these
     #: are no shifts of its bands. All three, or none.
     judge_truth: Part[Callable[[Any, Mapping[str, Mapping[str, float]]], Any]] = Part("range of an answer")
@@ -145,10 +149,15 @@ class Formulation:
     least_within: Part[Callable[[Any, dict[str, float], float, Stopwatch], float]] = Part()
     #: What proves that limits cannot be kept: by part the least consumption, weighted (L,), of any plan.
     least_consumption: Part[Callable[[Any, FloatArray, Stopwatch], dict[str, float]]] = Part()
-    build_frontier: Part[parts.BuildFrontier] = Part("frontier of mixed plans")  #: Limit against objective.
+    #: The trade-off of mixed plans at all limits at once; out of time, only what is known by then.
+    build_frontier: Part[Callable[[Any, Stopwatch], Frontier]] = Part("frontier of mixed plans")
     #: Where plans cannot be mixed: every plan that no other beats in both the limit and the objective.
     build_pareto: Part[Callable[[Any, SolveRequest], ParetoFrontier]] = Part("frontier of plans")
-    explain: Part[parts.Explain] = Part("explanations")  #: Why a solution is what it is.
+    #: Why a result is what it is: choices of some subjects (all if none) beside their neighbours, alone and, in at most
+    #: some seconds each, with everything else re-solved; somebody may listen.
+    explain: Part[Callable[[Any, Any, tuple[str, ...], float | None, Listener | None], Explanation]] = Part(
+        "explanations"
+    )
     #: What users hold: the declarative model, an ``optplan.solvers.programs.statement.Statement``, in Pyomo.
     state_model: Part[Callable[[Any], Any]] = Part("declarative model")
     state_convex_model: Part[Callable[[Any], Any]] = Part("model of its own in CVXPY")

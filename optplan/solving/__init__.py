@@ -151,7 +151,7 @@ def _finish(
     """Return the result with its range, if wanted, or why there is none; it and its decisions know the instance."""
     if ranges and formulation.declares("find_range") and result.termination is not Termination.INTERRUPTED:
         try:
-            found = formulation.find_range(instance, result, time_limit_s=time_limit_s)
+            found = formulation.find_range(instance, result, time_limit_s)
             result = result if found is None else result.replace(range=found)
         except UnsupportedError as error:
             result = result.replace(warnings=(*result.warnings, str(error)))
@@ -253,7 +253,7 @@ def explain(
     require_sound(instance, result)
     require_time_limit(time_limit_s)
     require_listener(on_event)
-    return formulation_of(instance).explain(instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event)
+    return formulation_of(instance).explain(instance, result, only, time_limit_s, on_event)
 
 
 def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and how to run them

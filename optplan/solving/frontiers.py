@@ -40,7 +40,7 @@ def frontier(instance: Instance, *, time_limit_s: float | None = None) -> Fronti
     formulation = formulation_of(instance)
     with blaming_nobody(f"the frontier of {formulation.name}"):
         make = formulation.build_frontier
-        return replace(make(instance, stopwatch=Stopwatch(time_limit_s)), origin=(make, instance))
+        return replace(make(instance, Stopwatch(time_limit_s)), origin=(make, instance))
 
 
 def pareto(

@@ -225,35 +225,34 @@ class _Session:
 
     def _explain_infeasible(self, found: ProgramOutcome) -> Answer[Solution]:
         """Say whether the problem itself has no plan, or none that keeps one's own constraints, and what would help."""
-        base = self._base(found)
         own = ", ".join(self.changes.added)
         if found.culprit:
             reason = found.culprit
         elif self._cuts and not own:
             reason = f"all {self._cuts:,} decisions that the relaxation lets pass were judged, and none holds"
         elif not own or self.held.has_none_without_own(self.request):
-            return self._explain_by_solver(base)
+            return self._say_infeasible(self._ask_solver(), found)
         else:
             reason = f"no plan of the problem keeps its user's own {own}"
             violations = self.held.find_violations(self.request)
             if violations:
                 amounts = ", ".join(f"{name} by {amount:,.6g}" for name, amount in violations.items())
                 reason += f"; the least change that would help: {amounts}"
-        infeasibility = Infeasibility(reason=reason, relaxations=())
-        return Answer(status=Status.INFEASIBLE, infeasibility=infeasibility, **base)
+        return self._say_infeasible(Infeasibility(reason=reason, relaxations=()), found)
 
-    def _explain_by_solver(self, base: dict[str, Any]) -> Answer[Solution]:
+    def _say_infeasible(self, infeasibility: Infeasibility, found: ProgramOutcome) -> Answer[Solution]:
+        return Answer(status=Status.INFEASIBLE, infeasibility=infeasibility, **self._base(found))
+
+    def _ask_solver(self) -> Infeasibility:
         """Have our own solver say why the problem has no plan: what it proves holds with further constraints, too."""
         from optplan.solving import solve
 
         known = solve(self.instance, ranges=False, time_limit_s=self.request.stopwatch.remaining_s)
-        if known.infeasibility is None:
-            if known.solution is not None:
-                message = f"{self.engine} finds no plan within the limits, although {known.solver} does"
-                raise EngineError(message)
-            infeasibility = Infeasibility(reason="no plan keeps the limits, as the engine says", relaxations=())
-            return Answer(status=Status.INFEASIBLE, infeasibility=infeasibility, **base)
-        return Answer(status=Status.INFEASIBLE, infeasibility=known.infeasibility, **base)
+        if known.solution is not None:
+            message = f"{self.engine} finds no plan within the limits, although {known.solver} does"
+            raise EngineError(message)
+        by_word = Infeasibility(reason="no plan keeps the limits, as the engine says", relaxations=())
+        return known.infeasibility or by_word
 
 
 def model(instance: Instance, engine: Literal["pyomo", "cvxpy"] = "pyomo") -> Model:

@@ -42,7 +42,7 @@ def assemble_result(
         objective, measures = evaluation.objective, evaluation.measures
         status = status_of(objective, answer.bound, min(request.gap, OPTIMAL_GAP), instance.sense)
         if formulation.declares("forecast_demand"):
-            demand = formulation.forecast_demand(instance, answer.solution)
+            demand = formulation.forecast_demand(instance, answer.solution, ())
     evidence = {}
     if formulation.declares("share_evidence"):
         evidence = formulation.share_evidence(instance, answer.solution)

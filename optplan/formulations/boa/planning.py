@@ -164,7 +164,6 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
     run_instance, run_solution = as_run(instance, solution)
     run_instance = run_instance.replace(policy=Policy.MIXED)
     judged = evaluate(run_instance, run_solution)
-    several = len(instance.gpu_types) > 1
     return BoaPlan(
         **describe_origin(result),
         objective=judged.objective,
@@ -184,7 +183,7 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
             segment
             for name, rows in run_solution.branches.items()
             for number, branch in enumerate(rows, start=1)
-            for segment in _list_segments(run_instance, name, number, branch, several=several)
+            for segment in _list_segments(run_instance, name, number, branch)
         ),
         semantics=SEMANTICS,
         expected=judged.measures,
@@ -219,9 +218,7 @@ def _describe(instance: BoaInstance, name: str) -> Resource:
     )
 
 
-def _list_segments(
-    instance: BoaInstance, name: str, number: int, branch: Branch, *, several: bool
-) -> Iterator[Segment]:
+def _list_segments(instance: BoaInstance, name: str, number: int, branch: Branch) -> Iterator[Segment]:
     """Yield the segments of one branch: a new one begins wherever the GPUs change."""
     timing = follow_epochs(instance, name, branch)
     types = types_along(instance, branch)
@@ -235,7 +232,7 @@ def _list_segments(
         held_h = float(timing.paid[first] * timing.held_h[epochs].sum())
         member_s = float(timing.held_h[epochs].sum()) * SECONDS_PER_HOUR
         price = instance.gpu_types[gpu_type].price_usd_per_hour
-        of_type = f" of {gpu_type}" if several else ""
+        of_type = f" of {gpu_type}" if len(instance.gpu_types) > 1 else ""
         which = f"epochs {first + 1} to {end}" if end > first + 1 else f"epoch {end}"
         yield Segment(
             id=f"{name}/{number}/{first + 1}",
@@ -273,16 +270,14 @@ def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) 
     """Divide real widths among whole ones, epoch by epoch at the same GPU-hours; sorted splits give the branches."""
     branches = []
     for row in rows:
-        low, high, high_fraction = row.widths.copy(), row.widths.copy(), np.zeros(row.widths.size)
+        split = np.array([row.widths, row.widths, np.zeros(row.widths.size)])
         types = types_along(instance, row)
         for gpu_type in np.unique(types).tolist():
             # With several types fractions are rows of their own already, except for the real widths of closed forms.
             if not instance.is_typed or has_real_widths(instance, name, gpu_type):
                 epochs = types == gpu_type
-                for kept, found in zip(
-                    (low, high, high_fraction), _neighbours(instance, name, gpu_type, row.widths), strict=True
-                ):
-                    kept[epochs] = found[epochs]
+                split[:, epochs] = _neighbours(instance, name, gpu_type, row.widths)[:, epochs]
+        low, high, high_fraction = split
         cuts = np.unique(np.concatenate(([0.0, 1.0], high_fraction)))
         for start, end in pairwise(cuts.tolist()):
             widths = np.where(high_fraction > (start + end) / 2, high, low)
@@ -290,10 +285,8 @@ def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) 
     return branches
 
 
-def _neighbours(
-    instance: BoaInstance, name: str, gpu_type: str, widths: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Find the two whole widths around each real one and the fraction (E,) of jobs that gets the larger."""
+def _neighbours(instance: BoaInstance, name: str, gpu_type: str, widths: FloatArray) -> FloatArray:
+    """Find (3, E) the two whole widths around each real one, and the fraction of jobs that gets the larger."""
     allowed, epochs = instance.allowed_widths(name, gpu_type), np.arange(widths.size)
     speeds = np.broadcast_to(instance.speeds(name, gpu_type), (widths.size, allowed.size))
     vertex = lower_left_hull(allowed / speeds, 1.0 / speeds)
@@ -311,4 +304,4 @@ def _neighbours(
     spread = use_above - use_below
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.where(spread > 0, np.clip((wanted - use_below) / spread, 0.0, 1.0), 0.0)
-    return allowed[below].astype(float), allowed[above].astype(float), fraction
+    return np.array([allowed[below], allowed[above], fraction])

@@ -202,26 +202,15 @@ class BoaInstance(Instance[BoaSolution]):
         """Return what jobs of a class may hold."""
         if name not in self._options:
             job_class = self.classes[name]
-            widths = {gpu_type: self._finishing(name, job_class, gpu_type) for gpu_type in job_class.speedup}
-            kept = {gpu_type: each for gpu_type, each in widths.items() if each.size}
             self._options[name] = list_options(
                 job_class,
                 self.gpu_types,
-                kept,
+                {gpu_type: self._allowed(name, job_class, gpu_type) for gpu_type in job_class.speedup},
                 self.prices_in_budget,
-                {one: self.paid_gpus(one, each.astype(float)) for one, each in kept.items()}
-                if self.whole_nodes
-                else None,
+                self.paid_gpus,
                 rescaling=self.problem is Problem.RESCALING,
             )
         return self._options[name]
-
-    def _finishing(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
-        widths = self._allowed(name, job_class, gpu_type)
-        if self.gpu_types[gpu_type].spot is None:
-            return widths
-        finishing: IntArray = widths[self.gpu_types[gpu_type].finishes(widths)]
-        return finishing
 
     @cached_property
     def _options(self) -> dict[str, Options]:

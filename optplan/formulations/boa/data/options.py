@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -188,33 +188,34 @@ def _write_widths(widths: tuple[int, ...]) -> tuple[str, ...]:
 def list_options(
     job_class: JobClass,
     gpu_types: Mapping[str, GpuType],
-    widths: Mapping[str, IntArray],
+    allowed: Mapping[str, IntArray],
     prices: Mapping[str, float],
-    paid: Mapping[str, FloatArray] | None,
+    pay: Callable[[str, FloatArray], FloatArray],
     *,
     rescaling: bool,
 ) -> Options:
-    """List the options of a class, by the types on which it can run: widths where it finishes, GPUs paid if others."""
-    names = tuple(name for name in gpu_types if name in widths)
+    """List the options of a class, by the types on which it can run: allowed widths where it finishes.
+
+    ``pay`` says for how many GPUs of a type a job on so many pays.
+    """
+    finishing = {one: widths[gpu_types[one].finishes(widths)] for one, widths in allowed.items()}
+    names = tuple(name for name in gpu_types if name in finishing and finishing[name].size)
+    widths = [finishing[name] for name in names]
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
-    group = np.arange(len(names)).repeat([widths[name].size for name in names])
-    held_gpus = np.concatenate([widths[name] for name in names])
-    curves = [job_class.speedup[name].at(widths[name]) for name in names]
+    group = np.arange(len(names)).repeat([each.size for each in widths])
+    curves = [job_class.speedup[name].at(each) for name, each in zip(names, widths, strict=True)]
     rows = max(map(len, curves))
-    wall = held = np.ones(held_gpus.size)
-    if any(gpu_types[name].spot is not None for name in names):
-        wall, held = np.concatenate([gpu_types[name].stretch(widths[name]) for name in names], axis=1)
+    wall, held = np.concatenate([gpu_types[one].stretch(each) for one, each in zip(names, widths, strict=True)], axis=1)
+    paid = [pay(name, each.astype(float)) for name, each in zip(names, widths, strict=True)]
     pause_h = scale * np.array([job_class.rescale_s_of(name) for name in names])
-    change_h = np.zeros((len(names), len(names)))
-    if len(names) > 1 and (job_class.type_change_s or job_class.type_change_s_from):
-        change_h = scale * np.array(
-            [[0.0 if left == name else job_class.type_change_s_of(left, name) for name in names] for left in names]
-        )
+    change_h = scale * np.array(
+        [[0.0 if left == name else job_class.type_change_s_of(left, name) for name in names] for left in names]
+    )
     return Options(
         gpu_types=names,
         group=group,
-        widths=held_gpus,
-        paid=held_gpus.astype(float) if paid is None else np.concatenate([paid[name] for name in names]),
+        widths=np.concatenate(widths),
+        paid=np.concatenate(paid),
         price=np.array([prices[name] for name in names])[group],
         speeds=curves[0]
         if len(names) == 1

@@ -34,9 +34,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
 from optplan.errors import EngineError, UnsupportedError
@@ -100,14 +101,14 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     if pieces.are_plain and (is_least or pieces.are_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
-        found = _Found(_end(Termination.COMPLETED), leanest, np.array([steepest]))
+        found = replace(_nothing(pieces, Termination.COMPLETED), division=leanest, multipliers=np.array([steepest]))
     else:
         found = call_bounded(
             run_conic,
             (pieces, pieces.limits * max(1.0, factor * (1.0 + _ROOM))),
             request.stopwatch,
             is_large=pieces.gpus.size >= _MANY_ROWS,
-            otherwise=_out_of_time(pieces),
+            otherwise=_nothing(pieces),
         )
     multipliers = _raise_closed(instance, found.multipliers)
     certificate = certificate_at(instance, *multipliers.tolist())
@@ -169,19 +170,16 @@ def _raise_closed(instance: BoaInstance, multipliers: FloatArray) -> FloatArray:
     return raised
 
 
-def _end(termination: Termination) -> ProgramOutcome:
-    return ProgramOutcome(Status.UNKNOWN, termination, counters={"iterations": 0.0})
-
-
-def _out_of_time(pieces: Pieces) -> _Found:
-    return _Found(_end(Termination.TIME_LIMIT), None, np.zeros(pieces.limits.size))
+def _nothing(pieces: Pieces, termination: Termination = Termination.TIME_LIMIT) -> _Found:
+    outcome = ProgramOutcome(Status.UNKNOWN, termination, counters={"iterations": 0.0})
+    return _Found(outcome, None, np.zeros(pieces.limits.size))
 
 
 def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: Report[_Found] | None = None) -> _Found:
     """State the program, so that limits and value are about one, and solve it here; no report before the end."""
     del report
     if stopwatch.expired:
-        return _out_of_time(pieces)
+        return _nothing(pieces)
     from optplan.solvers.programs.convex import solve_convex
 
     statement, read = state_pieces(pieces, limits)
@@ -193,7 +191,7 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     # there may be none, or one that leaves out most of some jobs: the zeros that it may begin with.
     has_point = within.dual_value is not None and all(each.value is not None for each in statement.native.variables())
     if not (has_point and np.max(whole.violation()) <= 0.5):
-        return replace(_out_of_time(pieces), outcome=outcome)
+        return replace(_nothing(pieces), outcome=outcome)
     multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * statement.unit / limits
     return _Found(replace(outcome, values=None), read(), multipliers)
 
@@ -214,7 +212,7 @@ def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, C
 
     from optplan.solvers.programs.convex import ConvexStatement
 
-    points, curves = pieces.points, pieces.curves
+    points, curves, types = pieces.points, pieces.curves, np.array(list(pieces.instance.gpu_types))
     y = cp.Variable(points.row.size, nonneg=True, name="y")
     p = cp.Variable(curves.row.size, nonneg=True, name="p")
     time, use, kept = _state_curves(pieces, p)
@@ -234,8 +232,8 @@ def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, C
         native=cp.Problem(cp.Minimize(seconds / scale_s), [used <= 1.0, whole, *kept]),
         read=lambda: pieces.write(pieces.keep_limits(read(), pieces.find_leanest()[0])),
         index={
-            "y": _name(pieces, points.row, points.gpu_type, points.width),
-            "p": _name(pieces, curves.row, curves.gpu_type),
+            "y": _name(pieces, points.row, types[points.gpu_type], points.width),
+            "p": _name(pieces, curves.row, types[curves.gpu_type]),
             "gpus": _name(pieces, np.arange(pieces.gpus.size)),
         },
         unit=scale_s,
@@ -244,18 +242,10 @@ def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, C
     return statement, read
 
 
-def _name(
-    pieces: Pieces, rows: IntArray, types: IntArray | None = None, widths: FloatArray | None = None
-) -> list[tuple[object, ...]]:
-    """List class, epoch, and where there are such type and width, of the entries of a variable."""
+def _name(pieces: Pieces, rows: IntArray, *more: NDArray[Any]) -> list[tuple[object, ...]]:
+    """List class, epoch, and what more there is, of the entries of a variable."""
     cells = [(name, epoch) for name, own in pieces.rows.items() for epoch in range(1, own.stop - own.start + 1)]
-    known = list(pieces.instance.gpu_types)
-    named = [cells[row] for row in rows.tolist()]
-    if types is not None:
-        named = [(*each, known[int(which)]) for each, which in zip(named, types.tolist(), strict=True)]
-    if widths is not None:
-        named = [(*each, width) for each, width in zip(named, widths.tolist(), strict=True)]
-    return named
+    return [(*cells[row], *rest) for row, *rest in zip(*(each.tolist() for each in (rows, *more)), strict=True)]
 
 
 def _least_times(pieces: Pieces) -> FloatArray:

@@ -29,7 +29,6 @@ from optplan.formulations.boa.exact.costs import bound_at, cost_steps, list_amou
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least, state_linked, state_runs
 from optplan.formulations.boa.exact.paths import certificate_at, price_at, write_mixture
 from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
-from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report, call_bounded
@@ -84,6 +83,9 @@ def run_model(
     report: Report[Found] | None = None,
 ) -> Found:
     """State the model and solve it here; ``report`` hears of better incumbents and bounds."""
+    # Loaded on use, as Pyomo is: looking at every plan needs none of it.
+    from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
+
     try:
         model = build_pyomo_model(raise_to_least(instance), stopwatch=stopwatch)
     except OutOfEffortError:

@@ -148,19 +148,18 @@ Source: BOA Constrictor, (1) and Lemma 4.5 (problem whole), Lemma 4.8 with (2) a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.exact.costs import find_least_use, list_closed
-from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.search import Effort
 from optplan.solvers.programs.program import Scaling
 from optplan.units import SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    import pyomo.environ as pyo
 
 #: Relative slack of limits; with the engine's own tolerance on rows it is the evaluator's tolerance on limits.
 _BUDGET_SLACK = 5e-10
@@ -181,11 +180,9 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         )
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     effort.charge_pass()
-    import pyomo.environ as pyo
-
     pure = instance.policy is Policy.PURE
     parts: tuple[Callable[[Any], None], ...] = (
-        lambda model: add_data(model, instance),
+        lambda model: _add_data(model, instance),
         lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
         _add_totals,
         _add_limits,
@@ -200,9 +197,63 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
     return model
 
 
-def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-    import pyomo.environ as pyo
+def _add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add sets and parameters; the pairs of h and k of a class are its options, in their order."""
+    classes, m = instance.classes, model
+    options = {i: instance.options(i) for i in classes}
+    pairs = {
+        i: [(own.gpu_types[group], k) for group, k in zip(own.group.tolist(), own.widths.tolist(), strict=True)]
+        for i, own in options.items()
+    }
+    rows = [(i, j) for i, c in classes.items() for j in range(1, c.num_epochs + 1)]
+    cells = [(i, j, h, k) for i, j in rows for h, k in pairs[i]]
+    m.CLASSES = pyo.Set(initialize=list(classes))
+    m.EPOCHS = pyo.Set(m.CLASSES, initialize={i: range(1, c.num_epochs + 1) for i, c in classes.items()})
+    m.TYPES = pyo.Set(initialize=list(instance.gpu_types))
+    widths = {(i, h): own.widths[own.of_type(h)].tolist() for i, own in options.items() for h in instance.gpu_types}
+    m.WIDTHS = pyo.Set(m.CLASSES, m.TYPES, initialize=widths)
+    m.CELLS = pyo.Set(dimen=4, initialize=cells)
+    m.w = pyo.Param(m.CLASSES, initialize={i: c.weight for i, c in classes.items()})
+    m.arrivals = pyo.Param(m.CLASSES, initialize={i: c.arrival_rate_per_hour for i, c in classes.items()})
+    sizes = np.concatenate([c.epoch_size_gpu_hours for c in classes.values()])
+    m.X = pyo.Param(rows, initialize=dict(zip(rows, sizes.tolist(), strict=True)))
+    tables = [np.broadcast_to(own.speeds, (classes[i].num_epochs, own.widths.size)) for i, own in options.items()]
+    speeds = np.concatenate([table.ravel() for table in tables])
+    m.s = pyo.Param(m.CELLS, initialize=dict(zip(cells, speeds.tolist(), strict=True)))
+    for name in ("wall", "held", "paid"):
+        factors: dict[tuple[str, int], float] = {}
+        for i, own in options.items():
+            factors |= zip(pairs[i], getattr(own, name).tolist(), strict=True)
+        setattr(m, name, pyo.Param(list(factors), initialize=factors))
+    m.b = pyo.Param(initialize=instance.budget_amount())
+    m.c = pyo.Param(m.TYPES, initialize=instance.prices_in_budget)
+    m.q = pyo.Param(list(instance.quotas), initialize=instance.quotas)
+    m.D = pyo.Param(list(instance.due_s), initialize=instance.due_s)
+    m.f = pyo.Param(list(instance.floors), initialize=instance.floors)
+    _add_pauses(m, instance)
 
+
+def _add_pauses(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add what starts and changes take, and the sets of changes, for each class of one of two kinds."""
+    m, options = model, {i: instance.options(i) for i in instance.classes}
+    r: dict[tuple[str, str], float] = {}
+    d: dict[tuple[str, str, str], float] = {}
+    for i, own in options.items():
+        for h in own.gpu_types:
+            first = own.of_type(h).start  # pauses are the same at all widths
+            r[i, h] = float(own.pause_h[first])
+            d |= {(i, g, h): hours for g, hours in zip(own.gpu_types, own.change_h[:, first].tolist(), strict=True)}
+    later = [cell for cell in m.CELLS if cell[1] > 1] if instance.problem is Problem.RESCALING else []
+    kept = [cell for cell in later if options[cell[0]].changes_cost]
+    m.r = pyo.Param(list(r), initialize=r)
+    m.d = pyo.Param(list(d), initialize=d)
+    m.CHANGES = pyo.Set(dimen=4, initialize=[cell for cell in later if not options[cell[0]].changes_cost])
+    m.KEPT = pyo.Set(dimen=4, initialize=kept)
+    changes = [(i, j, g, h, k) for i, j, h, k in kept for g in options[i].gpu_types]
+    m.TYPE_CHANGES = pyo.Set(dimen=5, initialize=changes)
+
+
+def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     model.x = pyo.Var(model.CELLS, domain=domain)
     model.z = pyo.Var(model.CHANGES, domain=pyo.UnitInterval)
     model.u = pyo.Var(model.KEPT, domain=pyo.UnitInterval)
@@ -211,8 +262,6 @@ def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has
 
 def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     """Add the sums of Lemma 4.8 as expressions, the second by GPU type, the scale of the first, and the objective."""
-    import pyomo.environ as pyo
-
     m = model
     # Looked up once: asking Pyomo for each of a million parameters would take most of the time.
     arrivals, w, wall, held = (each.extract_values() for each in (m.arrivals, m.w, m.wall, m.held))
@@ -246,8 +295,6 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
 
 def _add_limits(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     """Add budget, quotas, due dates and floors; a quota of a type that nobody can use is kept anyway."""
-    import pyomo.environ as pyo
-
     m = model
     usable = [h for h in m.q if any(len(m.WIDTHS[i, h]) for i in m.CLASSES)]
     m.budget = pyo.Constraint(expr=pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES) <= m.b)
@@ -279,8 +326,6 @@ def scale_model(model: Any, instance: BoaInstance) -> Scaling:  # noqa: ANN401 -
 
 
 def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-    import pyomo.environ as pyo
-
     rows = [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]]
     model.width = pyo.Expression(
         rows,
@@ -293,8 +338,6 @@ def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
 
 
 def _add_width_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-    import pyomo.environ as pyo
-
     model.width_change = pyo.Constraint(
         model.CHANGES, rule=lambda m, i, j, h, k: m.z[i, j, h, k] >= m.x[i, j, h, k] - m.x[i, j - 1, h, k]
     )
@@ -302,8 +345,6 @@ def _add_width_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
 
 def _add_type_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     """Add who comes from which type, for the classes in which that matters."""
-    import pyomo.environ as pyo
-
     m = model
     left_by: dict[tuple[str, int, str], list[Any]] = {}
     entered_by: dict[tuple[str, int, str, int], list[Any]] = {}

@@ -20,10 +20,11 @@ shares nothing with that of paths.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,21 @@ _LEAST_FRACTION = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class _Table:
+    """A record of columns, all as long."""
+
+    def take(self, positions: IntArray) -> Self:
+        """Return the rows at some positions, in that order."""
+        return type(self)(*(column[positions] for column in vars(self).values()))
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of some tables one after another."""
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Points(_Table):
     """Vertices of tables' hulls (P,): row, GPU type (a position in the instance's), GPU-time, time and width."""
 
     row: IntArray
@@ -53,7 +68,7 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class Curves(_Table):
     """Closed forms (C,), power laws or Amdahl's, in which a width is to be decided between different bounds."""
 
     row: IntArray
@@ -76,10 +91,6 @@ class Curves:
         """Return the change of time per GPU-time more, at widths (C,)."""
         power = -self.parameter / ((1.0 - self.parameter) * width)
         return np.where(self.is_power, power, -(1.0 - self.parameter) / (self.parameter * width**2))
-
-    def take(self, positions: IntArray) -> Curves:
-        """Return the curves at some positions, in that order."""
-        return Curves(*(column[positions] for column in vars(self).values()))
 
     def width_at(self, use: FloatArray) -> FloatArray:
         """Return the widths (C,) of a GPU-time per unit of work."""
@@ -233,22 +244,19 @@ class Pieces:
         return BoaSolution(branches=branches)
 
     def _write_branches(self, division: Division) -> BoaSolution:
+        at, on = np.flatnonzero(division.points > 0.0), np.flatnonzero(division.curves > 0.0)
+        points, curves = self.points.take(at), self.curves.take(on)
+        widths = curves.width_at(division.use[on] / division.curves[on])
+        parts = (
+            (points.row, curves.row),
+            (division.points[at], division.curves[on]),
+            (points.gpu_type, curves.gpu_type),
+            (points.width, widths),
+        )
         types = list(self.instance.gpu_types)
         shares: list[list[Share]] = [[] for _ in self.gpus]
-        taken = np.flatnonzero(division.points > 0.0)
-        for row, which, width, fraction in zip(
-            self.points.row[taken].tolist(),
-            self.points.gpu_type[taken].tolist(),
-            self.points.width[taken].tolist(),
-            division.points[taken].tolist(),
-            strict=True,
-        ):
+        for row, fraction, which, width in zip(*(np.concatenate(part).tolist() for part in parts), strict=True):
             shares[row].append(Share(fraction, types[which], width))
-        fractions = np.where(division.curves > 0.0, division.curves, 1.0)
-        widths = self.curves.width_at(division.use / fractions)
-        for curve in np.flatnonzero(division.curves > 0.0).tolist():
-            fraction, which = float(division.curves[curve]), int(self.curves.gpu_type[curve])
-            shares[int(self.curves.row[curve])].append(Share(fraction, types[which], float(widths[curve])))
         return BoaSolution(
             branches={
                 name: write_divisions(self.instance, [sorted(row, reverse=True) for row in shares[rows]])
@@ -259,9 +267,7 @@ class Pieces:
 
 def collect_pieces(instance: BoaInstance) -> Pieces:
     """State problem (7); of an instance with a budget."""
-    points: list[tuple[FloatArray, ...]] = []
-    curves: list[tuple[FloatArray, ...]] = []
-    gpus, seconds, first = [], [], 0
+    points, curves, gpus, seconds, first = [], [], [], [], 0
     closed = set(list_closed(instance))
     for name, job_class in instance.classes.items():
         usable = set(instance.options(name).gpu_types)
@@ -271,47 +277,30 @@ def collect_pieces(instance: BoaInstance) -> Pieces:
         rows = np.arange(first, first + job_class.num_epochs)
         first += rows.size
         for which, gpu_type in enumerate(instance.gpu_types):
-            if gpu_type not in usable:
-                continue
-            if has_real_widths(instance, name, gpu_type):
-                constant, curve = _split_curve(instance, name, gpu_type, rows)
-                points.append(_with_type(constant, which))
-                curves.append(_with_type(curve, which))
-            else:
-                points.append(_with_type(_list_vertices(instance, name, gpu_type, rows), which))
-    at, on = _join(points, 5), _join(curves, 6)
-    return Pieces(
-        instance,
-        np.concatenate(gpus),
-        np.concatenate(seconds),
-        Points(at[0].astype(np.int64), at[1].astype(np.int64), *at[2:]),
-        Curves(on[0].astype(np.int64), on[1].astype(np.int64), on[2].astype(np.bool_), *on[3:]),
-    )
+            if gpu_type in usable:
+                split = _split_curve if has_real_widths(instance, name, gpu_type) else _list_vertices
+                at, on = split(instance, name, which, rows)
+                points.append(at)
+                curves.append(on)
+    return Pieces(instance, np.concatenate(gpus), np.concatenate(seconds), Points.join(points), Curves.join(curves))
 
 
-def _join(parts: list[tuple[FloatArray, ...]], num_columns: int) -> list[FloatArray]:
-    """Return columns one after another, of no parts as well."""
-    return [np.concatenate([np.empty(0), *(part[column] for part in parts)]) for column in range(num_columns)]
-
-
-def _with_type(columns: tuple[FloatArray, ...], which: int) -> tuple[FloatArray, ...]:
-    return (columns[0], np.full(columns[0].size, float(which)), *columns[1:])
-
-
-def _list_vertices(instance: BoaInstance, name: str, gpu_type: str, rows: IntArray) -> tuple[FloatArray, ...]:
-    """Return row, GPU-time, time and width of the vertices of a table."""
-    widths = instance.allowed_widths(name, gpu_type)
-    wall, held = instance.gpu_types[gpu_type].stretch(widths)
-    speeds = np.broadcast_to(instance.speeds(name, gpu_type), (rows.size, widths.size))
-    use, time = widths * held / speeds, wall / speeds
+def _list_vertices(instance: BoaInstance, name: str, which: int, rows: IntArray) -> tuple[Points, Curves]:
+    """Return the vertices of a table on a GPU type, and no curves."""
+    options = instance.options(name)
+    own = options.of_type(list(instance.gpu_types)[which])
+    widths = options.widths[own]
+    speeds = np.broadcast_to(options.speeds[:, own], (rows.size, widths.size))
+    use, time = widths * options.held[own] / speeds, options.wall[own] / speeds
     row, column = np.nonzero(lower_left_hull(use, time))
-    return rows[row].astype(np.float64), use[row, column], time[row, column], widths[column].astype(np.float64)
+    at = (use[row, column], time[row, column], widths[column].astype(np.float64))
+    none = np.zeros(0)
+    return Points(rows[row], np.full(row.size, which), *at), Curves(rows[:0], rows[:0], none > 0.0, none, none, none)
 
 
-def _split_curve(
-    instance: BoaInstance, name: str, gpu_type: str, rows: IntArray
-) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-    """Return the epochs of a closed form that are points, and those that are curves."""
+def _split_curve(instance: BoaInstance, name: str, which: int, rows: IntArray) -> tuple[Points, Curves]:
+    """Return the epochs of a closed form on a GPU type that are points, and those that are curves."""
+    gpu_type = list(instance.gpu_types)[which]
     curve, widths = instance.classes[name].speedup[gpu_type], instance.allowed_widths(name, gpu_type)
     is_amdahl = isinstance(curve, AmdahlSpeedup)
     given = curve.serial_fraction if isinstance(curve, AmdahlSpeedup) else getattr(curve, "exponent")  # noqa: B009
@@ -321,10 +310,8 @@ def _split_curve(
     fixed = (scalable == 0.0) | (scalable == 1.0) | (least == largest)
     width = np.where(scalable[fixed] == 0.0, least, largest)
     speed = 1.0 / (1.0 - scalable[fixed] * (1.0 - 1.0 / width)) if is_amdahl else width ** scalable[fixed]
-    row = rows.astype(np.float64)
-    free = np.flatnonzero(~fixed)
-    bounds = (np.full(free.size, least), np.full(free.size, largest))
-    return (
-        (row[fixed], width / speed, 1.0 / speed, width),
-        (row[free], np.full(free.size, float(not is_amdahl)), parameter[free], *bounds),
-    )
+    every = np.full(rows.size, which)
+    points = Points(rows[fixed], every[fixed], width / speed, 1.0 / speed, width)
+    bounds = (np.full(rows.size, least), np.full(rows.size, largest))
+    curves = Curves(rows, every, np.full(rows.size, not is_amdahl), parameter, *bounds)
+    return points, curves.take(np.flatnonzero(~fixed))

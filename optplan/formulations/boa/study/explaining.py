@@ -9,17 +9,18 @@ with nothing forced.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
-from optplan.contracts.judgement import Evaluation
+from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import MEETING, Result, Status
 from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.data.options import Options
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import state_runs
@@ -84,37 +85,12 @@ class ForcedPlans:
         return PathsAnswer(write_columns(self._instance, paths.payload), value, bound)
 
 
-#: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
-_Kept = Mapping[str, NDArray[np.bool_]]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A run of epochs (from ``first`` to before ``end``) of a branch in which a class holds one option."""
-
-    name: str
-    number: int
-    branch: Branch
-    first: int
-    end: int
-    column: int
-
-
-@dataclass(frozen=True)
-class _Forced:
-    """The best objective of a forced choice and its bound, as of :class:`~optplan.contracts.Alternative`."""
-
-    objective: float | None
-    bound: float | None
-
-
 def explain(
     instance: BoaInstance,
     result: Result[BoaSolution],
-    *,
-    only: tuple[str, ...] = (),
-    time_limit_s: float | None = None,
-    on_event: Listener | None = None,
+    only: tuple[str, ...],
+    time_limit_s: float | None,
+    on_event: Listener | None,
 ) -> Explanation:
     """Explain the widths of a result; changes of the budget are in ``instance.budget_unit``.
 
@@ -137,23 +113,19 @@ def explain(
             message = f"no class {name!r} in {instance.name!r}; {nearest_name_hint(name, list(instance.classes))}"
             raise UsageError(message)
     watch = Stopwatch(None, on_event)
-    judged = evaluate(instance, result.solution)
-    places = [place for place in _list_places(instance, result.solution) if not only or place.name in only]
-    forcing = _Forcing(instance, result.gap_target, time_limit_s)
-    forcing.find_best(result)
-    choices = []
-    for number, place in enumerate(places, start=1):
-        choices.append(_explain_place(instance, result.solution, judged, place, forcing))
-        watch.emit("explain", fraction=number / len(places))
-    best = forcing.best
+    listed = [choice for choice in _list_choices(instance, result.solution) if not only or choice.subject in only]
+    forcing, choices = _Forcing(instance, result, time_limit_s), []
+    for number, choice in enumerate(listed, start=1):
+        choices.append(choice.replace(alternatives=tuple(forcing.list_alternatives(choice))))
+        watch.emit("explain", fraction=number / len(listed))
     known = result.range if result.range is not None or instance.floors else find_range(instance, result)
     return Explanation(
         **instance.origin(),
         solver=result.solver,
         objective=result.objective,
         objective_unit=result.objective_unit,
-        best_objective=best.objective,
-        best_bound=best.bound,
+        best_objective=forcing.objective,
+        best_bound=forcing.bound,
         budget_unit=instance.budget_unit.value,
         multipliers=result.certificates[0].multipliers if result.certificates else {},
         choices=tuple(forcing.settle(choice) for choice in choices),
@@ -165,78 +137,106 @@ def explain(
 class _Forcing:
     """Re-solves with one choice forced; the same question is asked of the engine once."""
 
-    def __init__(self, instance: BoaInstance, gap: float, time_limit_s: float | None) -> None:
-        self._instance = instance
-        self._gap = gap
-        self._time_limit_s = time_limit_s
-        self._costs = cost_steps(instance)
-        #: The least objective found so far, forced or not, and its bound.
-        self.best = _Forced(None, None)
-        self._known: dict[tuple[str, bytes], _Forced] = {}
-        self._plans: ForcedPlans | None = None
-
-    def find_best(self, result: Result[BoaSolution]) -> None:
-        """Find the best plan with nothing forced: that of an optimal result, or solved anew."""
+    def __init__(self, instance: BoaInstance, result: Result[BoaSolution], time_limit_s: float | None) -> None:
+        assert result.solution is not None
         assert result.objective is not None
-        self._plans = ForcedPlans.state(self._instance, result.objective or 1.0, self._gap)
-        if result.status is Status.OPTIMAL:
-            self.best = _Forced(result.objective, result.bound)
-            return
-        found = self._solve({})
-        self.best = _Forced(
-            min(value for value in (result.objective, found.objective) if value is not None),
-            max((bound for bound in (result.bound, found.bound) if bound is not None), default=None),
-        )
+        self._instance, self._solution = instance, result.solution
+        self._judged = evaluate(instance, result.solution)
+        self._gap, self._time_limit_s = result.gap_target, time_limit_s
+        self._costs = cost_steps(instance)
+        self._plans = ForcedPlans.state(instance, result.objective or 1.0, self._gap)
+        #: objective, bound: Of the best plan found so far, forced or not: an optimal result's own, or solved anew.
+        self.objective, self.bound = result.objective, result.bound
+        if result.status is not Status.OPTIMAL:
+            objective, bound = self._solve(self._costs)
+            self.objective = self.objective if objective is None else min(self.objective, objective)
+            self.bound = max((value for value in (self.bound, bound) if value is not None), default=None)
+        self._known: dict[tuple[str, bytes], tuple[float | None, float | None]] = {}
 
-    def force(self, name: str, kept: _Kept, alternative: Alternative) -> Alternative:
-        """Return the alternative with the best objective, and its bound, when it is forced."""
-        key = (name, kept[name].tobytes())
-        if key not in self._known:
-            self._known[key] = self._solve(kept)
-            self._note(self._known[key])
-        forced = self._known[key]
-        return alternative.replace(forced_objective=forced.objective, forced_bound=forced.bound)
+    def list_alternatives(self, choice: ExplainedChoice) -> Iterator[Alternative]:
+        """Yield the alternatives of a choice, each forced."""
+        name, options = choice.subject, self._instance.options(choice.subject)
+        columns = [options.find(each.gpu_types, each.widths) for each in self._solution.branches[name]]
+        epochs, column = slice(choice.first - 1, choice.last), int(columns[choice.branch - 1][choice.first - 1])
+        own = options.of_type(options.gpu_types[options.group[column]])
+        for direction, other in ((Direction.NARROWER, column - 1), (Direction.WIDER, column + 1)):
+            if own.start <= other < own.stop:
+                alone = Alternative(
+                    direction=direction,
+                    label=label_option(self._instance, options, other),
+                    **self._change_alone(choice, int(options.widths[other])),
+                )
+                yield self._force(name, epochs, slice(other, other + 1), alone)
+        for gpu_type in options.gpu_types:
+            if options.of_type(gpu_type) != own:
+                any_width = Alternative(direction=Direction.OTHER_TYPE, label=f"any {gpu_type}")
+                yield self._force(name, epochs, options.of_type(gpu_type), any_width)
+        if np.unique(np.concatenate(columns)).size > 1:
+            throughout = Alternative(direction=Direction.ONE_WIDTH, label=f"{choice.label}, always")
+            yield self._force(name, slice(None), slice(column, column + 1), throughout)
 
     def settle(self, choice: ExplainedChoice) -> ExplainedChoice:
         """Return the choice with the costs of its alternatives, once the best plan is known for good."""
         settled = []
         for one in choice.alternatives:
             objective, bound, cost = one.forced_objective, one.forced_bound, None
-            if bound is not None and self.best.bound is not None:
+            if bound is not None and self.bound is not None:
                 # Forcing only takes plans away, so what bounds all of them bounds those that are left.
-                bound = max(bound, self.best.bound)
+                bound = max(bound, self.bound)
                 bound = bound if objective is None else min(bound, objective)
-            if objective is not None and self.best.objective is not None:
-                cost = objective - self.best.objective
-                cost = 0.0 if abs(cost) <= self._tell_apart(self.best.objective) else cost
+            if objective is not None:
+                cost = objective - self.objective
+                cost = 0.0 if abs(cost) <= self._tell_apart(self.objective) else cost
             settled.append(one.replace(forced_bound=bound, forced_cost=cost))
         return choice.replace(alternatives=tuple(settled))
 
-    def _note(self, forced: _Forced) -> None:
-        """Take over a forced plan that is better than the best one known: it is a plan of the problem, too."""
-        best = self.best.objective
-        if forced.objective is not None and best is not None and forced.objective < best - self._tell_apart(best):
-            self.best = _Forced(forced.objective, self.best.bound)
+    def _change_alone(self, choice: ExplainedChoice, width: int) -> dict[str, float]:
+        """Return what another width changes when everything else stays."""
+        branches = list(self._solution.branches[choice.subject])
+        branch = branches[choice.branch - 1]
+        widths = branch.widths.copy()
+        widths[choice.first - 1 : choice.last] = width
+        branches[choice.branch - 1] = branch.replace(widths=widths)
+        solution = BoaSolution(branches={**self._solution.branches, choice.subject: tuple(branches)})
+        changed = evaluate(self._instance, solution)
+        return {
+            "objective_change": changed.objective - self._judged.objective,
+            "budget_change": changed.consumption[BUDGET] - self._judged.consumption[BUDGET],
+        }
+
+    def _force(self, name: str, epochs: slice, columns: slice, alternative: Alternative) -> Alternative:
+        """Return the alternative with the best objective, and its bound, of a class held to some options for a time."""
+        kept = np.ones((self._instance.classes[name].num_epochs, self._instance.options(name).widths.size), np.bool_)
+        kept[epochs] = False
+        kept[epochs, columns] = True
+        key = (name, kept.tobytes())
+        if key not in self._known:
+            self._known[key] = self._solve_forced(name, kept)
+        objective, bound = self._known[key]
+        # A forced plan is a plan of the problem, too, and may be better than the best one known.
+        if objective is not None and objective < self.objective - self._tell_apart(self.objective):
+            self.objective = objective
+        return alternative.replace(forced_objective=objective, forced_bound=bound)
 
     def _tell_apart(self, objective: float) -> float:
         """Return the least difference from an objective that is not for want of searching on."""
         return max(self._gap, MEETING) * objective
 
-    def _solve(self, kept: _Kept) -> _Forced:
-        """Find the best plan whose classes hold only what they may."""
-        watch = Stopwatch(self._time_limit_s)
-        if self._plans is not None and kept:
-            ((name, options),) = kept.items()
-            found = self._plans.solve(name, options, watch)
-            return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
-        costs = [
-            replace(graph, run_value=np.where(kept[graph.name], graph.run_value, np.inf))
-            if graph.name in kept
-            else graph
-            for graph in self._costs
-        ]
-        found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=watch)
-        return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
+    def _solve_forced(self, name: str, kept: NDArray[np.bool_]) -> tuple[float | None, float | None]:
+        """Find the objective, and its bound, of the best plan in which a class holds only some options (E, K)."""
+        if self._plans is None:
+            return self._solve(
+                [
+                    replace(each, run_value=np.where(kept, each.run_value, np.inf)) if each.name == name else each
+                    for each in self._costs
+                ]
+            )
+        found = self._plans.solve(name, kept, Stopwatch(self._time_limit_s))
+        return (None, None) if found is None else (found.objective, found.bound)
+
+    def _solve(self, costs: Sequence[PathCosts]) -> tuple[float | None, float | None]:
+        found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))
+        return (None, None) if found is None else (found.objective, found.bound)
 
 
 def label_option(instance: BoaInstance, options: Options, column: int) -> str:
@@ -247,82 +247,20 @@ def label_option(instance: BoaInstance, options: Options, column: int) -> str:
     return f"{width} {options.gpu_types[options.group[column]]}"
 
 
-def _list_places(instance: BoaInstance, solution: BoaSolution) -> Iterator[_Place]:
+def _list_choices(instance: BoaInstance, solution: BoaSolution) -> Iterator[ExplainedChoice]:
+    """Yield each run of epochs of a branch in which a class holds one option, still without alternatives."""
     for name in instance.classes:
         options = instance.options(name)
         for number, branch in enumerate(solution.branches[name], start=1):
             held = options.find(branch.gpu_types, branch.widths)
-            firsts = np.flatnonzero(np.concatenate(([True], np.diff(held) != 0)))
-            ends = np.append(firsts[1:], held.size)
-            for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
-                yield _Place(name, number, branch, first, end, int(held[first]))
-
-
-def _explain_place(
-    instance: BoaInstance, solution: BoaSolution, judged: Evaluation, place: _Place, forcing: _Forcing
-) -> ExplainedChoice:
-    options = instance.options(place.name)
-    alternatives = []
-    own = options.of_type(options.gpu_types[options.group[place.column]])
-    for direction, column in ((Direction.NARROWER, place.column - 1), (Direction.WIDER, place.column + 1)):
-        if own.start <= column < own.stop:
-            alone = _change_alone(instance, solution, judged, place, direction, column)
-            alternatives.append(forcing.force(place.name, _keep(instance, place, slice(column, column + 1)), alone))
-    for gpu_type in options.gpu_types:
-        pairs = options.of_type(gpu_type)
-        if pairs != own:
-            other = Alternative(direction=Direction.OTHER_TYPE, label=f"any {gpu_type}")
-            alternatives.append(forcing.force(place.name, _keep(instance, place, pairs), other))
-    if _hold_several(solution.branches[place.name]):
-        one = slice(place.column, place.column + 1)
-        throughout = Alternative(
-            direction=Direction.ONE_WIDTH, label=f"{label_option(instance, options, place.column)}, always"
-        )
-        alternatives.append(forcing.force(place.name, _keep(instance, place, one, throughout=True), throughout))
-    return ExplainedChoice(
-        subject=place.name,
-        branch=place.number,
-        share=place.branch.fraction,
-        first=place.first + 1,
-        last=place.end,
-        label=label_option(instance, options, place.column),
-        alternatives=tuple(alternatives),
-    )
-
-
-def _hold_several(branches: tuple[Branch, ...]) -> bool:
-    """Whether the jobs of a class do not all hold the same all the time."""
-    widths = {width for branch in branches for width in branch.widths.tolist()}
-    return len(widths) > 1 or len({gpu_type for branch in branches for gpu_type in branch.gpu_types or ()}) > 1
-
-
-def _change_alone(
-    instance: BoaInstance,
-    solution: BoaSolution,
-    judged: Evaluation,
-    place: _Place,
-    direction: Direction,
-    column: int,
-) -> Alternative:
-    options = instance.options(place.name)
-    widths = place.branch.widths.copy()
-    widths[place.first : place.end] = options.widths[column]
-    branches = list(solution.branches[place.name])
-    branches[place.number - 1] = place.branch.replace(widths=widths)
-    changed = evaluate(instance, BoaSolution(branches={**solution.branches, place.name: tuple(branches)}))
-    return Alternative(
-        direction=direction,
-        label=label_option(instance, options, column),
-        objective_change=changed.objective - judged.objective,
-        budget_change=changed.consumption[BUDGET] - judged.consumption[BUDGET],
-    )
-
-
-def _keep(instance: BoaInstance, place: _Place, columns: slice, *, throughout: bool = False) -> _Kept:
-    """Allow a class only some options in the place's epochs (throughout: in all)."""
-    options, epochs = instance.options(place.name), instance.classes[place.name].num_epochs
-    kept = np.ones((epochs, options.widths.size), dtype=np.bool_)
-    forced = slice(0, epochs) if throughout else slice(place.first, place.end)
-    kept[forced] = False
-    kept[forced, columns] = True
-    return {place.name: kept}
+            cuts = [0, *(np.flatnonzero(np.diff(held)) + 1).tolist(), held.size]
+            for first, end in pairwise(cuts):
+                yield ExplainedChoice(
+                    subject=name,
+                    branch=number,
+                    share=branch.fraction,
+                    first=first + 1,
+                    last=end,
+                    label=label_option(instance, options, int(held[first])),
+                    alternatives=(),
+                )

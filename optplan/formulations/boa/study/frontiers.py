@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import Amount
 
 
-def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
+def build_frontier(instance: BoaInstance, stopwatch: Stopwatch | None = None) -> Frontier:
     """Compute the whole frontier of mixed plans, whatever the budget, as far as time allows; breakpoints are pure."""
     if instance.commits:
         why = "a bill with committed GPUs is no sum over jobs, so its plans have no frontier to be computed at once"
@@ -57,7 +58,7 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
         return solve_at(min(max(budget, ends.least), ends.most))
 
     def at(budget: float) -> FrontierPoint:
-        certificate = proof_at(budget)
+        objective, certificate = value_at(budget), proof_at(budget)
         price = price_at(instance, BUDGET, certificate.multipliers)
         if budget <= ends.least * (1.0 + LIMIT_TOLERANCE):
             price = price.replace(less=None)
@@ -65,9 +66,8 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
             price = price.replace(less=0.0)
         if budget >= ends.most * (1.0 - LIMIT_TOLERANCE):
             price = price.replace(more=0.0)
-        return FrontierPoint(
-            budget=min(budget, ends.most), objective=value_at(budget), shadow_price=price, certificate=certificate
-        )
+        budget = min(budget, ends.most)
+        return FrontierPoint(budget=budget, objective=objective, shadow_price=price, certificate=certificate)
 
     def value_at(budget: float) -> float:
         return float(locate(budget).objective or np.inf)
@@ -77,19 +77,12 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
         assert isinstance(certificate, LagrangianCertificate)
         return certificate
 
-    def tangent_at(budget: float) -> tuple[float, float]:
-        return value_at(budget), proof_at(budget).multipliers[BUDGET]
-
     def budget_for(objective_s: float) -> FrontierPoint:
         if objective_s < ends.fastest_s * (1.0 - LIMIT_TOLERANCE):
             raise InfeasibleError(too_fast(ends.fastest_s, objective_s))
         slow = np.flatnonzero(objectives >= objective_s)
-        return at(reach(objective_s, float(budgets[slow[-1]]) if slow.size else ends.least, tangent_at))
-
-    def solution_at(budget: float) -> BoaSolution:
-        solution = locate(budget).solution
-        assert solution is not None
-        return solution
+        start_at = float(budgets[slow[-1]]) if slow.size else ends.least
+        return at(reach(objective_s, start_at, lambda b: (value_at(b), proof_at(b).multipliers[BUDGET])))
 
     budgets, objectives = ends.draw(value_at, stopwatch)
     return Frontier(
@@ -100,7 +93,7 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
         objectives=objectives,
         at=at,
         budget_for=budget_for,
-        solution_at=solution_at,
+        solution_at=lambda budget: cast(BoaSolution, locate(budget).solution),
         exact_between=False,
         solve_seconds=time.perf_counter() - start,
     )

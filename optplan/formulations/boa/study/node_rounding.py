@@ -88,12 +88,8 @@ def allow_all(instance: BoaInstance) -> BoaInstance | None:
     rules = [instance.widths, *(job_class.widths for job_class in instance.classes.values())]
     if all(rule is None or rule.steps is Steps.ALL for rule in rules):
         return None
-    classes = {
-        name: job_class if job_class.widths is None else job_class.replace(widths=_free(job_class.widths))
-        for name, job_class in instance.classes.items()
-    }
-    widths = None if instance.widths is None else _free(instance.widths)
-    return instance.replace(widths=widths, classes=classes)
+    classes = {name: each.replace(widths=_free(each.widths)) for name, each in instance.classes.items()}
+    return instance.replace(widths=_free(instance.widths), classes=classes)
 
 
 def list_wider(instance: BoaInstance) -> Iterator[tuple[str, int, BoaInstance]]:
@@ -114,5 +110,5 @@ def list_wider(instance: BoaInstance) -> Iterator[tuple[str, int, BoaInstance]]:
             yield name, width, instance.replace(classes=dict(instance.classes) | {name: job_class.replace(widths=rule)})
 
 
-def _free(rule: Widths) -> Widths:
-    return rule.replace(steps=Steps.ALL)
+def _free(rule: Widths | None) -> Widths | None:
+    return None if rule is None else rule.replace(steps=Steps.ALL)

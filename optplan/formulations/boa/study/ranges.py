@@ -47,7 +47,7 @@ _GAP = 5e-3
 
 
 def find_range(
-    instance: BoaInstance, result: Result[BoaSolution], *, time_limit_s: float | None = None
+    instance: BoaInstance, result: Result[BoaSolution], time_limit_s: float | None = None
 ) -> AnswerRange | None:
     """Return how an answer changes within the bands of speedups; None without a plan, bands, or time in peace."""
     if result.solution is None or not find_bands(instance):

@@ -9,9 +9,10 @@ average approximation: Kleywegt, Shapiro and Homem-de-Mello, SIAM Journal on Opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,7 +35,6 @@ from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, list_errors
 from optplan.parallel import spread
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 
 #: Samples that one task of a process pool takes: few enough for progress to move.
@@ -59,14 +59,8 @@ class BoaSensitivity(Sensitivity):
     plans: tuple[BoaSampledPlan, ...]  # the one asked about, then the robust one if there is one
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """A plan in one sample."""
-
-    objective: float
-    consumption: dict[str, float]
-    cost_usd_per_hour: float | None
-    best_objective: float | None
+#: A plan in one sample: what it amounts to, and what the best one of that truth does, if asked for.
+_Sample: TypeAlias = tuple[Evaluation, float | None]
 
 
 def analyse_sensitivity(
@@ -103,10 +97,14 @@ def analyse_sensitivity(
         )
         plans.append(("robust", robust.solution, robust.bound))
     sampled = []
+    # A few samples at a time, so that events come as they are done.
+    size = 1 if request.processes == 1 else _CHUNK
+    chunks = {first: range(first, min(first + size, samples)) for first in range(0, samples, size)}
+    asked = replace(request, on_event=None)  # listeners stay in this process
     for position, (name, plan, bound) in enumerate(plans):
-        run = partial(_run_sample, run_instance, plan, errors, seed, request.compare)
+        run = partial(_run_samples, run_instance, plan, errors, asked)
         done: dict[int, _Sample] = {}
-        for first, chunk in _ask(run, samples, request.processes):
+        for first, chunk in spread(run, chunks, request.processes):
             done |= dict(enumerate(chunk, first))
             watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
         in_order = [done[number] for number in range(samples)]
@@ -126,8 +124,7 @@ def analyse_sensitivity(
     )
 
 
-@dataclass(frozen=True)
-class RobustPlan:
+class RobustPlan(NamedTuple):
     """The plan that is best on average among those that are safe; objective and bound are means over the samples."""
 
     solution: BoaSolution
@@ -147,7 +144,7 @@ def solve_robust(
         for number in range(first, first + samples):
             yield apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
 
-    answers = _solve_tighter(instance, average_costs(cost_steps(sample) for sample in draw()), samples, gap)
+    answers = _solve_tighter(instance, average_costs(map(cost_steps, draw()), samples), samples, gap)
     plans = [(answer.solution, answer.objective) for answer in answers if answer.solution is not None]
     judged = [[evaluate(sample, plan) for plan, _ in plans] for sample in draw()]
     used = np.array([[one.consumption[BUDGET] for one in each] for each in judged])
@@ -183,51 +180,26 @@ def _solve_tighter(instance: BoaInstance, costs: list[PathCosts], samples: int, 
     return [answer, *(each for each in tighter if each is not None)]
 
 
-def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
-    """Average the step costs of each class over samples; limits, labels and groups are those of the first."""
-    first: list[PathCosts] = []
-    totals: list[dict[str, FloatArray]] = []
-    count = 0
-    for count, graphs in enumerate(samples, start=1):
-        if count == 1:
-            first = graphs
-            totals = [{part: np.zeros_like(getattr(graph, part)) for part in _COSTS} for graph in graphs]
-        for total, graph in zip(totals, graphs, strict=True):
-            for part in _COSTS:
-                total[part] += getattr(graph, part)
-    return [
-        PathCosts(graph.name, graph.labels, graph.group, graph.limits, **{part: total[part] / count for part in _COSTS})
-        for graph, total in zip(first, totals, strict=True)
-    ]
+def average_costs(samples: Iterator[list[PathCosts]], count: int) -> list[PathCosts]:
+    """Average the step costs of each class over so many samples, at least one."""
+    totals = next(samples)
+    for graphs in samples:
+        pairs = zip(totals, graphs, strict=True)
+        totals = [replace(to, **{part: getattr(to, part) + getattr(own, part) for part in _COSTS}) for to, own in pairs]
+    return [replace(total, **{part: getattr(total, part) / count for part in _COSTS}) for total in totals]
 
 
-def _ask(run: Callable[[int], _Sample], samples: int, processes: int) -> Iterator[tuple[int, list[_Sample]]]:
-    """Yield a few samples at a time, as they are done, with the number of the first."""
-    size = 1 if processes == 1 else _CHUNK
-    chunks = {start: range(start, min(start + size, samples)) for start in range(0, samples, size)}
-    return spread(partial(_run_chunk, run), chunks, processes)
+def _run_samples(
+    instance: BoaInstance, solution: BoaSolution, errors: EstimateErrors, request: SensitivityRequest, numbers: range
+) -> list[_Sample]:
+    truths = (apply_factors(instance, draw_factors(instance, errors, seed=request.seed, number=n)) for n in numbers)
+    return [_run_sample(truth, solution, compare=request.compare) for truth in truths]
 
 
-def _run_chunk(run: Callable[[int], _Sample], numbers: range) -> list[_Sample]:
-    return list(map(run, numbers))
-
-
-def _run_sample(
-    instance: BoaInstance,
-    solution: BoaSolution,
-    errors: EstimateErrors,
-    seed: int,
-    compare: bool,  # noqa: FBT001 - calls elsewhere pass by position
-    number: int,
-) -> _Sample:
-    truth = apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
+def _run_sample(truth: BoaInstance, solution: BoaSolution, *, compare: bool) -> _Sample:
     judged = evaluate(truth, solution)
-    return _Sample(
-        objective=judged.objective,
-        consumption=judged.consumption,
-        cost_usd_per_hour=judged.measures.get("cost_usd_per_hour"),
-        best_objective=_find_best(truth, judged) if compare else None,
-    )
+    # Without its checks: nobody asks for them, and samples come from other processes.
+    return replace(judged, checks=()), _find_best(truth, judged) if compare else None
 
 
 def _find_best(truth: BoaInstance, judged: Evaluation) -> float:
@@ -242,22 +214,16 @@ def _find_best(truth: BoaInstance, judged: Evaluation) -> float:
 def _collect(
     name: str, solution: BoaSolution, bound: float | None, expected: Evaluation, samples: list[_Sample]
 ) -> BoaSampledPlan:
-    costs = [sample.cost_usd_per_hour for sample in samples]
-    best = [sample.best_objective for sample in samples]
+    judged, best = [sample for sample, _ in samples], [least for _, least in samples]
+    costs = [each.measures.get("cost_usd_per_hour") for each in judged]
     return BoaSampledPlan(
         name=name,
         expected_objective=expected.objective,
         expected_consumption=expected.consumption,
-        objective=_gather([sample.objective for sample in samples]),
-        consumption={
-            limit: _gather([sample.consumption[limit] for sample in samples]) for limit in expected.consumption
-        },
-        cost_usd_per_hour=None if None in costs else _gather(costs),
-        best_objective=None if None in best else _gather(best),
+        objective=np.array([each.objective for each in judged]),
+        consumption={limit: np.array([each.consumption[limit] for each in judged]) for limit in expected.consumption},
+        cost_usd_per_hour=None if None in costs else np.array(costs),
+        best_objective=None if None in best else np.array(best),
         solution=solution,
         bound=bound,
     )
-
-
-def _gather(numbers: list[float] | list[float | None]) -> FloatArray:
-    return np.array(numbers, dtype=np.float64)
