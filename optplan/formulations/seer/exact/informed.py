@@ -101,7 +101,7 @@ class _PlanSearch:
     def choose(self, uninformed: SeerSolution) -> SeerSolution:
         """Return the best plan found, the published one among them."""
         everything = self._samples.size
-        first = list(self._family.list_first())
+        first = self._family.list_first()
         known = self._family.find(uninformed)
         if known is not None:
             first.append(known)
