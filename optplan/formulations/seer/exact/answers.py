@@ -29,7 +29,6 @@ from optplan.formulations.seer.data.instance import (
     DEADLINE,
     MOST_SAMPLED_ROUNDS,
     Objective,
-    Problem,
     SeerInstance,
     SeerSolution,
 )
@@ -45,7 +44,7 @@ UNEVEN_NODES = "uneven-nodes"
 def describe(instance: SeerInstance) -> Description:
     """Return what solvers are matched against; ``informed`` has as many choices as rounds could be tried."""
     if instance.objective is Objective.QUALITY:
-        return Description(problem=Problem.INFORMED.value, policy="brackets", cells=MOST_SAMPLED_ROUNDS)
+        return Description(problem="informed", policy="brackets", cells=MOST_SAMPLED_ROUNDS)
     from optplan.formulations.seer.exact.rows import list_rows  # loads NumPy only where rows are counted
 
     features, cells, published = frozenset[str](), 0, instance.brackets
@@ -54,7 +53,7 @@ def describe(instance: SeerInstance) -> Description:
         if instance.nodes_paid is not None:
             evenly = divide_evenly(instance.nodes_paid, [each.gpus for each in published.brackets])
             features = frozenset() if evenly else frozenset({UNEVEN_NODES})
-    return Description(problem=Problem.SPEND.value, policy="brackets", cells=cells, features=features)
+    return Description(problem="spend", policy="brackets", cells=cells, features=features)
 
 
 #: The rule of the lists, and the unit of their amounts in all brackets together, relative to budget and bound.
