@@ -19,7 +19,7 @@ import click
 
 import optplan
 from optplan.cli.commands import Group
-from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
+from optplan.cli.failures import EXIT_INTERRUPTED, report
 
 #: New objects before Python looks for dead cycles of them: a command makes as many while it loads, and keeps them. With
 #: the usual 700 that search is a tenth of a small solve.
@@ -69,14 +69,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: object) -> No
     later=_COMMANDS,
     extended="",
     headings=_HEADINGS,
-    invoke_without_command=True,
     context_settings={"max_content_width": _HELP_WIDTH, "help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
 )
-@click.pass_context
-def application(ctx: click.Context) -> int:
+def application() -> None:
     """Plan elastic ML training on rented GPUs, with proofs.
 
     Every answer comes with a bound, a gap, a certificate that can be checked without trusting the solver, and a shadow
@@ -86,10 +84,6 @@ def application(ctx: click.Context) -> int:
     failed, 6 (verify) nothing is wrong, but not all that is claimed could be checked, 70 internal error, 130 and 143
     after SIGINT and SIGTERM.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        return EXIT_USAGE
-    return 0
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -62,7 +62,22 @@ class HeadedOption(click.Option):
         self.heading = heading
 
 
-class Command(click.Command):
+class _WithExamples(click.Command):
+    """A command, or a group of them, with examples at the end of its help."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples without folding their lines."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"  {example}\n")
+
+
+class Command(_WithExamples):
     """A command with ``--json``, ``--quiet``, ``--traceback`` and examples at the end of its help."""
 
     # ``renamed`` leads from parameters of what is called to the options that users typed, which errors name. ``writes``
@@ -73,7 +88,6 @@ class Command(click.Command):
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 - click's own
-        examples: Sequence[str] = (),
         renamed: Mapping[str, str] | None = None,
         writes: Mapping[str, str] | None = None,
         **kwargs: Any,  # noqa: ANN401 - click's own
@@ -82,7 +96,6 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param, click.Option) and param.show_default is None:
                 param.show_default = param.default != ""  # an empty one says nothing
-        self.examples = tuple(examples)
         self.renamed = dict(renamed or {})
         self.writes = {name: "--out" if name == "output" else f"--{name.replace('_', '-')}" for name in writes or {}}
         for name, what in (writes or {}).items():
@@ -145,11 +158,6 @@ class Command(click.Command):
                 ctx.params["outputs"] = Outputs(paths, **said)
             return super().invoke(ctx)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, one to a line."""
-        write_examples(self.examples, formatter)
-        super().format_epilog(ctx, formatter)
-
 
 def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., int]], Command]:  # noqa: ANN401
     """Make a command of a function whose parameters are declared by ``option`` and ``argument``."""
@@ -206,7 +214,7 @@ def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
     return [*ctx.command_path.split(), *kept, "-o", result]
 
 
-class Group(click.Group):
+class Group(_WithExamples, click.Group):
     """A command that has commands, in the order in which they were added, with examples."""
 
     # ``later`` names further ones, as ``module:attribute``, loaded on use; ``extended`` the words by which wings bring
@@ -217,14 +225,12 @@ class Group(click.Group):
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 - click's own
-        examples: Sequence[str] = (),
         later: Mapping[str, str] | None = None,
         extended: str | None = None,
         headings: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.examples = tuple(examples)
         self._later, self._extended, self._headings = dict(later or {}), extended, dict(headings or {})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -285,11 +291,6 @@ class Group(click.Group):
     def _of_wings(self) -> dict[str, str]:
         return {} if self._extended is None else wings.commands(self._extended)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, one to a line."""
-        write_examples(self.examples, formatter)
-        super().format_epilog(ctx, formatter)
-
 
 def _load(home: str) -> click.Command:
     module, _, attribute = home.partition(":")
@@ -300,11 +301,3 @@ def _load(home: str) -> click.Command:
 def _is_empty(command: click.Command, ctx: click.Context) -> bool:
     """Whether it is a group whose commands are those of wings that are not here."""
     return isinstance(command, click.Group) and not command.list_commands(ctx)
-
-
-def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write examples without folding their lines."""
-    if examples:
-        with formatter.section("Examples"):
-            for example in examples:
-                formatter.write(f"  {example}\n")

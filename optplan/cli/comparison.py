@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import command
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown
 from optplan.cli.options import TIME, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
@@ -81,9 +81,9 @@ def _change_sides(
 
     if time_limit is not None and not solves:
         raise UsageError("--time-limit: nothing is solved; give --solve too, or leave it out")
-    asked = [*(f"--{option}" for option, value in changes.items() if value), *(["--solve"] if solves else [])]
-    if asked and all(side.instance is None for side in sides):
-        raise UsageError(f"{asked[0]}: neither {sides[0].name} nor {sides[1].name} is an instance; leave it out")
+    if all(side.instance is None for side in sides):
+        why = f"neither {sides[0].name} nor {sides[1].name} is an instance"
+        refuse_but("with_equal", "output", "report", why=why)
     changed = []
     for side in sides:
         if side.instance is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optplan.cli.console import Progress
 from optplan.cli.outputs import Outputs
@@ -20,31 +20,11 @@ if TYPE_CHECKING:
 MORE_POINTS = " (-o FILE writes all, --points N shows more)"
 
 
-def has_plans(instance: Instance) -> bool:
-    """Whether the instance's frontier is one of plans."""
-    from optplan.formulations import formulation_of
-
-    return formulation_of(instance).declares("build_pareto")
-
-
-def show_pareto(
-    instance: Instance,
-    outputs: Outputs,
-    *,
-    limit: str,
-    most: int,
-    time_limit_s: float | None,
-    refused: dict[str, Any],
-) -> int:
+def show_pareto(instance: Instance, outputs: Outputs, *, limit: str, most: int, time_limit_s: float | None) -> int:
     """Find, print and write the frontier of an instance by a limit, empty for the usual; ``most`` rows are shown."""
-    # ``refused`` are options that have a meaning for frontiers of mixed plans only, with what was given.
     from optplan.reporting.pareto import present_pareto
     from optplan.solving import pareto
 
-    for option, given in refused.items():
-        if given:
-            message = f"{option}: the frontier of {instance.name!r} is a list of plans, which cannot be mixed;"
-            raise UsageError(f"{message} -o writes and --plot draws it, and `optplan solve` answers for any limit")
     with Progress("frontier", instance.objective_unit) as progress:
         found = pareto(instance, limit=limit, time_limit_s=time_limit_s, on_event=progress.listen)
     outputs.answer(found, lambda: present_pareto(instance, found, most, more=MORE_POINTS))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import command
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
-from optplan.cli.frontier_questions import MORE_POINTS, answer_questions, has_plans, show_pareto
+from optplan.cli.frontier_questions import MORE_POINTS, answer_questions, show_pareto
 from optplan.cli.options import BUDGET, INSTANCES, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.errors import InfeasibleError, OptplanError, UsageError
@@ -105,14 +105,10 @@ def frontier(
     read = read_each(instance_names)
     plans = _find_plans(read, changes)
     if plans is not None:
-        refused: dict[str, object] = {
-            "--at": at,
-            "--for-jct": for_jct,
-            "--for-weighted-jct": for_weighted_jct,
-            "--solver": solvers,
-        }
-        refused["--report"] = outputs.path("--report")
-        return show_pareto(plans, outputs, limit=limit, most=points, time_limit_s=time_limit, refused=refused)
+        why = f"the frontier of {plans.name!r} is a list of plans, which cannot be mixed: -o writes and --plot draws it"
+        why += ", and `optplan solve` answers for any limit"
+        refuse_but("points", "time_limit", "limit", "output", "plot", *changes, why=why)
+        return show_pareto(plans, outputs, limit=limit, most=points, time_limit_s=time_limit)
     if limit:
         raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
     instances = _amend_all(read, changes, solvers)
@@ -150,8 +146,10 @@ def read_each(names: Sequence[str]) -> dict[str, Instance]:
 
 def _find_plans(read: Mapping[str, Instance], changes: dict[str, Any]) -> Instance | None:
     """Return the only instance, changed as users asked, if its frontier is a list of plans; refuse one of several."""
+    from optplan.formulations import formulation_of
+
     for name, instance in read.items():
-        if has_plans(instance):
+        if formulation_of(instance).declares("build_pareto"):
             if len(read) > 1:
                 message = f"{name}: its frontier is a list of plans, which is shown alone; give no other instance"
                 raise UsageError(message)

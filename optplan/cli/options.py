@@ -195,11 +195,6 @@ def with_options(params: Sequence[click.Parameter]) -> Callable[[F], F]:
     return add
 
 
-def instance_argument(command: F) -> F:
-    """Add the argument INSTANCE: a file or a name of the library."""
-    return click.argument("instance_name", **INSTANCE.settings)(command)
-
-
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
 
 

@@ -53,7 +53,7 @@ class Outputs:
     def answer(self, data: FrozenModel | Mapping[str, Any] | list[Any], show: Callable[[], Iterable[Any]]) -> None:
         """Print a record or plain data as JSON where that is asked for, else what shows it; that is made on use."""
         if self.as_json:
-            print_json(data if isinstance(data, Mapping | list) else data.to_json_data())
+            print_json(_to_plain(data))
         else:
             print_answer(*show())
 
@@ -65,12 +65,9 @@ class Outputs:
 
     def save_json(self, data: FrozenModel | Mapping[str, Any] | list[Any], option: str = "--out") -> None:
         """Write a record or plain data as JSON; see :meth:`save`."""
-        from optplan.instances.files import format_json, write_json, write_text
+        from optplan.instances.files import format_json
 
-        if isinstance(data, Mapping | list):
-            self.save(option, lambda path: write_text(format_json(data) + "\n", path, overwrite=self.force))
-        else:
-            self.save(option, lambda path: write_json(data, path, overwrite=self.force))
+        self.save_text(option, lambda _: format_json(_to_plain(data)) + "\n")
 
     def save_table(
         self,
@@ -110,6 +107,10 @@ class Outputs:
     def exit_code(self, code: int) -> int:
         """Return the command's exit code: that of the first file that could not be written, else the given one."""
         return self._failure or code
+
+
+def _to_plain(data: FrozenModel | Mapping[str, Any] | list[Any]) -> Mapping[str, Any] | list[Any]:
+    return data if isinstance(data, Mapping | list) else data.to_json_data()
 
 
 def is_csv(path: Path | None) -> bool:

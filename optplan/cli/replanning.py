@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.cli.commands import repeat_command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.interruptions import heed_signals
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -30,6 +30,7 @@ def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: di
     from optplan.formulations.srift.study.replanning import continue_run
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.presenters import require_kind
+    from optplan.reporting.srift.continuations import present_continuation
     from optplan.reporting.srift.words import require_fleet
 
     why = "whose plans are not made anew in the middle of a run; that of srift is"
@@ -47,12 +48,8 @@ def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: di
     solution = continuation.result.solution
     new = None if solution is None else require_fleet(solution)
     timeline = build_timeline(instance, state, continuation.remainder, new=new)
-    if outputs.as_json:
-        print_json(_to_json_data(continuation, timeline))
-    else:
-        from optplan.reporting.srift.continuations import present_continuation
-
-        print_answer(*present_continuation(instance, state, continuation, timeline))
+    data = _to_json_data(continuation, timeline)
+    outputs.answer(data, lambda: present_continuation(instance, state, continuation, timeline))
     _write_files(outputs, continuation, timeline)
     if continuation.infeasibility is not None:
         return outputs.exit_code(signals.exit_code or _INFEASIBLE)

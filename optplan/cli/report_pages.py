@@ -17,9 +17,7 @@ from optplan.errors import UsageError
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.pages import Page
-
-#: What may be typed with --serve.
-_SERVED = ("serve", "set", "budget", "deadline", "problem", "policy")
+    from optplan.reporting.presenters import Beside
 
 
 @command(
@@ -63,12 +61,12 @@ def report_page(
     """
     from optplan.instances.files import read_result
     from optplan.reporting.pages import require_packages
-    from optplan.reporting.reports import write_report
+    from optplan.reporting.reports import build_report, prepare_report
 
     is_folder = Path(instance_name).is_dir()
     results = [] if is_folder else [read_result(path) for path in result_paths]
     if serve:
-        refuse_but(*_SERVED, why="goes with a page in a file, and --serve writes none")
+        refuse_but("serve", *changes, why="goes with a page in a file, and --serve writes none")
     if serve and is_folder:
         raise UsageError(f"--serve: needs a RESULT; `optplan status {instance_name} --serve` serves a folder's page")
     outputs = Outputs({} if serve else {"--out": output}, force=force, as_json=as_json)
@@ -84,14 +82,14 @@ def report_page(
     instance = restore(read_amended(instance_name, changes), result)
     check = say_check(instance_name, result_paths[0], changes, solved=result.changes)
 
-    if serve:
-        return _serve(instance, result, rivals, check, outputs)
-
-    def write(path: Path) -> None:
-        with Progress("report"):
-            write_report(path, instance, result, rivals=rivals, verify_command=check, overwrite=force)
-
-    outputs.save("--out", write)
+    home = wings.served_reports() if serve else None
+    if serve and home is None:
+        raise UsageError("--serve: what serves pages is not installed here; write the page, with -o report.html")
+    with Progress("report"):
+        beside = prepare_report(instance, result, rivals=rivals, verify_command=check)
+    if home is not None:
+        return _serve(home, instance, result, beside, outputs)
+    outputs.save_text("--out", lambda _: build_report(instance, result, beside))
     return _tell(outputs, output)
 
 
@@ -105,23 +103,14 @@ def _build_pages(folders: Sequence[Path]) -> Page:
     return page
 
 
-def _serve(
-    instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]], check: str, outputs: Outputs
-) -> int:
+def _serve(home: str, instance: Instance, result: Result[Solution], beside: Beside, outputs: Outputs) -> int:
     from optplan.contracts.parts import load
-    from optplan.reporting.reports import prepare_report
-
-    home = wings.served_reports()
-    if home is None:
-        raise UsageError("--serve: what serves pages is not installed here; write the page, with -o report.html")
 
     def tell(address: str) -> None:
         if outputs.as_json:
             print_json({"address": address})
         note(f"serving the report of {instance.name} at {address} until Ctrl-C")
 
-    with Progress("report"):
-        beside = prepare_report(instance, result, rivals=rivals, verify_command=check)
     load(home)(instance, result, beside, tell)
     return 0
 

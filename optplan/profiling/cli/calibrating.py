@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from optplan.cli.amending import amendments, read_amended
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import note
-from optplan.cli.options import FILE, instance_argument
+from optplan.cli.options import FILE, INSTANCE, argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -17,8 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Write what a run measured back into an instance.",
     examples=(
         "optplan calibrate runs/first search.yaml -o measured.json",
@@ -26,12 +23,10 @@ if TYPE_CHECKING:
     ),
     writes={"output": "the instance with what was measured"},
 )
-@click.argument("folder", metavar="DIR", type=FILE)
-@instance_argument
 @amendments
 def calibrate(
-    folder: Path,
-    instance_name: str,
+    folder: Path = argument(metavar="DIR", type=FILE),
+    instance_name: str = INSTANCE,
     *,
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance

@@ -9,20 +9,16 @@ from typing import Any
 from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import list_rounds
-from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
+from optplan.reporting.pages import Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presentation import Presenter
-from optplan.reporting.sections import (
-    relaxations_of,
-    tell_relaxations,
-)
+from optplan.reporting.sections import relaxations_of, tell_relaxations
 from optplan.reporting.seer import tables, words
-from optplan.reporting.seer.tables import compare_losses
 from optplan.reporting.seer.words import format_minutes
 from optplan.reporting.segments import Held, draw_held
 from optplan.reporting.style import Figure
-from optplan.reporting.tables import Column, Columns, Shown, numeric, tabulate
+from optplan.reporting.tables import Column, Columns, numeric, tabulate
 from optplan.units import SECONDS_PER_MINUTE
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
@@ -78,14 +74,13 @@ def _tell_search(
 ) -> list[Section]:
     plans = [(result.solver, solution)]
     plans += [(one.solver, words.require_brackets(one.solution)) for one in rivals if one.solution is not None]
-    chart = (f"GPUs held over time: {words.name_search(solution)}.", _draw_rounds(instance, plans))
+    chart = (f"GPUs held over time: {words.name_plan(instance, solution)}.", _draw_rounds(instance, plans))
     reading = (
         "The area under a line is what trials hold. Rounds begin where it steps: many trials at first, few on more "
         "GPUs each at the end."
     )
     reading += words.say_remarks(instance, solution)
-    brackets = None if words.seeks_quality(instance) else tables.list_brackets(instance, solution)
-    shown = [tables.list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
+    brackets = [] if words.seeks_quality(instance) else tables.list_brackets(instance, solution)
     measures = result.measures
     bill = [("training", words.format_gpu_min(measures["training_gpu_min"]))]
     bill += [
@@ -96,7 +91,7 @@ def _tell_search(
     ]
     return [
         Section("search", "The search over time", [Charts([chart], reading)]),
-        Section("rounds", "Rounds and brackets", shown),
+        Section("rounds", "Rounds and brackets", [tables.list_rounds_of(instance, solution), *brackets]),
         Section("bill", "What the budget goes to", [Definitions(bill)], place="half"),
     ]
 
@@ -169,16 +164,6 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
     ]
 
 
-def _list_given(instance: SeerInstance) -> list[Shown]:
-    """List the rounds and brackets that follow from an instance."""
-    brackets = tables.list_brackets(instance, None)
-    return [] if brackets is None else [brackets]
-
-
-def _compare(instance: SeerInstance, results: Sequence[Result[Solution]]) -> list[Block]:
-    return [compare_losses(results) if words.seeks_quality(instance) else tables.compare_results(results)]
-
-
 def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[Solution]]) -> list[Section]:  # noqa: ANN401 - by the objective
     if words.seeks_quality(instance):
         return [_tell_amounts(instance, found, results)]
@@ -194,12 +179,12 @@ PRESENTER = Presenter(
     words.require_seer,
     plans="searches",
     facts=tables.list_facts,
-    given=_list_given,
+    given=tables.list_brackets,
     answer=words.say_answer,
     title=partial(words.say_answer, in_full=False),
     how_good=tables.say_quality,
     decided=lambda search, result: [tables.list_rounds_of(search, words.require_brackets(result.solution))],
-    compared=_compare,
+    compared=lambda _, results: [tables.compare_results(results)],
     cards=_list_cards,
     rivals="Other planners",
     relaxed=lambda _, result: _tell_relaxations(result),

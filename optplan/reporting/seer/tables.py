@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInstance, SeerSolution
@@ -10,12 +10,11 @@ from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.reporting.pages import Card
-from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_usd
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_usd
 from optplan.reporting.sections import compare_objectives
 from optplan.reporting.seer import words
 from optplan.reporting.tables import Column, Columns, Table, numbers, numeric, tabulate
 
-_COMPARED = (*numbers("GPU-min", "difference", "trials", "to the end"), Column("trials x GPUs"))
 _BRACKET_COLUMNS = (
     Column("GPUs of a trial"),
     *numbers("share of the budget", "trials as published", "trials here", "trained to the end"),
@@ -114,22 +113,26 @@ def list_rounds_of(instance: SeerInstance, solution: SeerSolution) -> Table:
 
 def compare_results(results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
+    sampled = results[0].objective_unit == "loss"
+    objective, loss = ("expected loss", ("95 % interval", "gain over published")) if sampled else ("GPU-min", ())
+    columns = (*numbers(objective, "difference", *loss, "trials", "to the end"), Column("trials x GPUs"))
 
     def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
         if result.objective is None:
-            return result.status.value, difference, *[NOTHING] * 3
-        counts = (f"{result.measures[name]:,.0f}" for name in ("trials", "last_round_trials"))
-        return words.format_number(result.objective), difference, *counts, _name_first_round(result)
+            return result.status.value, difference, *[NOTHING] * (len(columns) - 2)
+        measures, first_round = result.measures, words.require_brackets(result.solution).brackets
+        counts = (f"{measures[name]:,.0f}" for name in ("trials", "last_round_trials"))
+        counted = (*counts, words.name_round(first_round, 0))
+        if not sampled:
+            return words.format_number(result.objective), difference, *counted
+        gain = words.format_loss(measures["gain_loss"]) if "gain_loss" in measures else NOTHING
+        return words.format_loss(result.objective), difference, _say_interval(measures, ""), gain, *counted
 
-    return compare_objectives(results, _COMPARED, write)
+    return compare_objectives(results, columns, write)
 
 
-def _name_first_round(result: Result[Solution]) -> str:
-    return words.name_round(words.require_brackets(result.solution).brackets, 0)
-
-
-def list_brackets(instance: SeerInstance, solution: SeerSolution | None) -> Table | None:
-    """List the published brackets, and what a solution makes of them; None where nothing was published."""
+def list_brackets(instance: SeerInstance, solution: SeerSolution | None = None) -> list[Table]:
+    """List the published brackets, and what a solution makes of them; no table where nothing was published."""
     published = instance.brackets
     rows: list[tuple[str, ...]] = []
     for bracket in () if published is None else published.brackets:
@@ -144,7 +147,7 @@ def list_brackets(instance: SeerInstance, solution: SeerSolution | None) -> Tabl
             row = (*row, f"{own[0]:,}", f"{own[-1]:,}")
         rows.append(row)
     columns = _BRACKET_COLUMNS if solution is not None else _BRACKET_COLUMNS[:3]
-    return Table("The brackets", columns, rows) if rows else None
+    return [Table("The brackets", columns, rows)] if rows else []
 
 
 def _describe_space(instance: SeerInstance) -> str:
@@ -188,29 +191,6 @@ def list_loss_cards(result: Result[Solution]) -> list[Card]:
             Card("gain over published", gain, f"95 % interval {_say_interval(measures, 'gain_')}; from {base}")
         )
     return cards
-
-
-def compare_losses(results: Sequence[Result[Solution]]) -> Table:
-    """Set results side by side."""
-
-    def known(write: Callable[[Result[Solution]], str]) -> Callable[[Result[Solution]], str]:
-        return lambda result: NOTHING if result.objective is None else write(result)
-
-    columns: Columns[Result[Solution]] = {
-        Column("solver"): lambda result: result.solver,
-        numeric("expected loss"): lambda result: (
-            result.status.value if result.objective is None else words.format_loss(result.objective)
-        ),
-        numeric("95 % interval"): known(lambda result: _say_interval(result.measures, "")),
-        numeric("gain over published"): lambda result: (
-            words.format_loss(result.measures["gain_loss"]) if "gain_loss" in result.measures else NOTHING
-        ),
-        numeric("trials"): known(lambda result: f"{result.measures['trials']:,.0f}"),
-        numeric("to the end"): known(lambda result: f"{result.measures['last_round_trials']:,.0f}"),
-        Column("trials x GPUs"): known(_name_first_round),
-        numeric("solved in"): lambda result: format_seconds(result.solve_seconds),
-    }
-    return tabulate("Solvers side by side", columns, results)
 
 
 def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:

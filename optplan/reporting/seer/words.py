@@ -77,13 +77,9 @@ def name_round(brackets: tuple[Bracket, ...], number: int) -> str:
 
 def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
     """Say in a few words what a plan does: ``4 x2, 8 x1; 3 rounds``."""
-    return name_search(require_brackets(solution))
-
-
-def name_search(solution: SeerSolution) -> str:
-    """Say in a few words what a search does: ``4 x2, 8 x1; 3 rounds``."""
-    rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
-    return f"{name_round(solution.brackets, 0)}; {rounds}"
+    search = require_brackets(solution)
+    rounds = "1 round" if search.rounds == 1 else f"{search.rounds} rounds"
+    return f"{name_round(search.brackets, 0)}; {rounds}"
 
 
 def describe_limits(instance: SeerInstance) -> str:

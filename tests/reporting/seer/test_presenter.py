@@ -105,8 +105,7 @@ def test_solvers_side_by_side(example: SeerInstance, result: Result[Solution], r
 def test_brackets_and_plans_have_names(example: SeerInstance, result: Result[Solution]) -> None:
     """The budget of each bracket as published, and what became of it."""
     solution = solution_of(result)
-    brackets = list_brackets(example, solution)
-    assert brackets is not None
+    (brackets,) = list_brackets(example, solution)
     assert brackets.rows == [
         ("1", "34.29 GPU-min", "8", "10", "2"),
         ("2", "34.29 GPU-min", "4", "4", "1"),

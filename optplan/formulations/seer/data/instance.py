@@ -98,11 +98,8 @@ class BudgetCounts(StrEnum):
     NODES = "nodes"
 
 
-class Problem(StrEnum):
-    """The problems that follow from the objective."""
-
-    SPEND = "spend"
-    INFORMED = "informed"
+#: Objectives by the names of their problems.
+_OBJECTIVES = {"spend": Objective.SPEND, "informed": Objective.QUALITY}
 
 
 class SeerInstance(Instance["SeerSolution"]):
@@ -206,14 +203,15 @@ class SeerInstance(Instance["SeerSolution"]):
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
         """Return the fields to change so that another problem is asked; refuse one that the data are not enough for."""
-        if problem not in list(Problem):
-            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
-        if problem == Problem.INFORMED and self.prior is None:
+        objective = _OBJECTIVES.get(problem)
+        if objective is None:
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(_OBJECTIVES))}")
+        if objective is Objective.QUALITY and self.prior is None:
             message = f"problem: {problem} needs the field prior, which instance {self.name!r} does not have; add it"
             raise UsageError(message)
-        if problem == Problem.INFORMED and self.budget_counts is BudgetCounts.NODES:
+        if objective is Objective.QUALITY and self.budget_counts is BudgetCounts.NODES:
             raise UsageError(f"problem: {problem} counts GPUs held, and budget_counts is nodes; set it to held")
-        return {"objective": Objective.QUALITY if problem == Problem.INFORMED else Objective.SPEND}
+        return {"objective": objective}
 
     @property
     def objective_unit(self) -> str:

@@ -29,7 +29,6 @@ from optplan.formulations.seer.data.instance import (
     DEADLINE,
     MOST_SAMPLED_ROUNDS,
     Objective,
-    Problem,
     SeerInstance,
     SeerSolution,
 )
@@ -45,15 +44,16 @@ UNEVEN_NODES = "uneven-nodes"
 def describe(instance: SeerInstance) -> Description:
     """Return what solvers are matched against; ``informed`` has as many choices as rounds could be tried."""
     if instance.objective is Objective.QUALITY:
-        return Description(problem=Problem.INFORMED.value, policy="brackets", cells=MOST_SAMPLED_ROUNDS)
-    from optplan.formulations.seer.exact.rows import count_rows  # loads NumPy only where rows are counted
+        return Description(problem="informed", policy="brackets", cells=MOST_SAMPLED_ROUNDS)
+    from optplan.formulations.seer.exact.rows import list_rows  # loads NumPy only where rows are counted
 
-    features = frozenset[str]()
-    if instance.nodes_paid is not None and instance.brackets is not None:
-        evenly = divide_evenly(instance.nodes_paid, [each.gpus for each in instance.brackets.brackets])
-        features = frozenset() if evenly else frozenset({UNEVEN_NODES})
-    cells = count_rows(instance)
-    return Description(problem=Problem.SPEND.value, policy="brackets", cells=cells, features=features)
+    features, cells, published = frozenset[str](), 0, instance.brackets
+    if published is not None:
+        cells = sum(each.size for each in list_rows(instance, published).brackets)
+        if instance.nodes_paid is not None:
+            evenly = divide_evenly(instance.nodes_paid, [each.gpus for each in published.brackets])
+            features = frozenset() if evenly else frozenset({UNEVEN_NODES})
+    return Description(problem="spend", policy="brackets", cells=cells, features=features)
 
 
 #: The rule of the lists, and the unit of their amounts in all brackets together, relative to budget and bound.
@@ -63,13 +63,10 @@ _NODES_RULE = "seer-nodes"
 MOST_LISTED = 50_000
 
 
-def certify_nodes(bound: float) -> TreeCertificate:
-    """Make the certificate that no search on paid nodes trains for longer; whoever checks it lists all of them."""
-    return TreeCertificate(rule=_NODES_RULE, bound=bound, content={})
-
-
 def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: float) -> TreeCertificate | None:
     """Write down what the best choices for the wider brackets spend and train, as a bound's proof; None if too long."""
+    if instance.nodes_paid is not None:  # whoever checks it lists all searches on nodes
+        return TreeCertificate(rule=_NODES_RULE, bound=bound, content={})
     # ``pairs``, from the widest on, are (2, L) above the published rows, by spending, or (3, L) with what is held
     # between.
     unit = _UNIT / (len(pairs) + 1)

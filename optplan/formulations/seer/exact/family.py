@@ -65,45 +65,46 @@ class Family:
         self._most_trials = min(MOST_SAMPLED_TRIALS, count_configurations(instance.search_space) or MOST_SAMPLED_TRIALS)
         self._unit_costs = lru_cache(maxsize=256)(self._list_unit_costs)
 
-    def list_first(self) -> Iterator[Candidate]:
-        """Yield what is tried first: for all lengths of rounds, one width, two, and all of them."""
+    def list_first(self) -> list[Candidate]:
+        """List what is tried first: for all lengths of rounds, one width, two, and all of them."""
         numbers = range(len(self.widths))
-        few = len(self.widths) <= _FEW_WIDTHS
-        for rounds in range(1, MOST_SAMPLED_ROUNDS + 1):
-            for round_min in self._list_lengths(rounds):
-                divisions = [{width: 1.0} for width in numbers]
-                for one, other in combinations(numbers, 2):
-                    divisions += [{one: share, other: 1.0 - share} for share in _SHARES[: None if few else 1]]
-                if len(self.widths) > 2:
-                    divisions.append(dict.fromkeys(numbers, 1.0 / len(self.widths)))
-                for division in divisions:
-                    shares = [division.get(width, 0.0) for width in numbers]
-                    found = self._fill(rounds, round_min, shares)
-                    if found is not None:
-                        yield found
+        divisions = [{width: 1.0} for width in numbers]
+        for one, other in combinations(numbers, 2):
+            shares = _SHARES if len(numbers) <= _FEW_WIDTHS else _SHARES[:1]
+            divisions += [{one: share, other: 1.0 - share} for share in shares]
+        if len(numbers) > 2:
+            divisions.append(dict.fromkeys(numbers, 1.0 / len(numbers)))
+        plans = (
+            self._fill(rounds, round_min, [division.get(width, 0.0) for width in numbers])
+            for rounds in range(1, MOST_SAMPLED_ROUNDS + 1)
+            for round_min in self._list_lengths(rounds)
+            for division in divisions
+        )
+        return list(filter(None, plans))
 
     def list_neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the plans next to one: other lengths or numbers of rounds, other trials, budget moved elsewhere."""
+        """List the plans next to one: other lengths or numbers of rounds, other trials, budget moved elsewhere."""
+        return filter(None, self._propose(candidate))
+
+    def _propose(self, candidate: Candidate) -> Iterator[Candidate | None]:
+        """Yield the plans next to one, None for those that the limits do not allow."""
         rounds, round_min, trials = candidate.rounds, candidate.round_min, candidate.trials
         costs = self._unit_costs(rounds, round_min)
         shares = [gpus * float(costs[number]) for gpus, number in zip(self.widths, trials, strict=True)]
         for step in (_STEP**0.25, _STEP):
             for length in (round_min * step, round_min / step):
-                yield from self._refill(rounds, length, shares)
+                yield self._refill(rounds, length, shares)
         for number in (rounds - 1, rounds + 1):
             if 1 <= number <= MOST_SAMPLED_ROUNDS:
-                yield from self._refill(number, round_min * self._stretch(rounds) / self._stretch(number), shares)
+                yield self._refill(number, round_min * self._stretch(rounds) / self._stretch(number), shares)
         for width, number in enumerate(trials):
             small, large = max(1, number // _FINE), max(1, number // _COARSE)
             for step in dict.fromkeys((large, -large, small, -small)):
-                changed = (*trials[:width], number + step, *trials[width + 1 :])
-                yield from self._lengthen(rounds, changed)
+                yield self._lengthen(rounds, (*trials[:width], number + step, *trials[width + 1 :]))
         for giver, taker in permutations(range(len(trials)), 2):
             given = trials[giver]
             for less in sorted({max(1, given // _FINE), max(1, given // _COARSE), given}) if given else ():
-                found = self._move(candidate, costs, giver, taker, less)
-                if found is not None:
-                    yield found
+                yield self._move(candidate, costs, giver, taker, less)
 
     def find(self, solution: SeerSolution) -> Candidate | None:
         """Return the plan of the family that a solution is; None if there is none."""
@@ -155,13 +156,11 @@ class Family:
             costs += minutes * np.floor(numbers * (1.0 + ROUNDING) / eta**k)
         return costs
 
-    def _refill(self, rounds: int, round_min: float, shares: Sequence[float]) -> Iterator[Candidate]:
-        """Yield the plan of other rounds that divides the budget alike, if they are allowed."""
-        length = min(max(round_min, self._instance.least_round_min), self._longest(rounds))
-        if length >= self._instance.least_round_min:
-            found = self._fill(rounds, length, shares)
-            if found is not None:
-                yield found
+    def _refill(self, rounds: int, round_min: float, shares: Sequence[float]) -> Candidate | None:
+        """Return the plan of other rounds that divides the budget alike, if they are allowed."""
+        least = self._instance.least_round_min
+        length = min(max(round_min, least), self._longest(rounds))
+        return self._fill(rounds, length, shares) if length >= least else None
 
     def _fill(self, rounds: int, round_min: float, shares: Sequence[float]) -> Candidate | None:
         """Divide the budget by shares; what is left over goes to the brackets that have any, the narrowest first."""
@@ -175,10 +174,10 @@ class Family:
                 self._grow(costs, trials, number)
         return self._check(Candidate(rounds, round_min, tuple(trials)))
 
-    def _lengthen(self, rounds: int, trials: tuple[int, ...]) -> Iterator[Candidate]:
-        """Yield the plan of these trials whose rounds are as long as deadline and budget allow, if there is one."""
+    def _lengthen(self, rounds: int, trials: tuple[int, ...]) -> Candidate | None:
+        """Return the plan of these trials whose rounds are as long as deadline and budget allow, if there is one."""
         if min(trials) < 0 or sum(trials) > self._most_trials:
-            return
+            return None
         eta, pause = self._instance.eta, self._instance.resize_min
         units = pauses = 0.0  # GPU-minutes of training by the length of the first round; and of pausing
         for k in range(rounds):
@@ -186,12 +185,11 @@ class Family:
             gpus = sum(width * floor_loosely(number / eta**k) for width, number in pairs)
             units += eta**k * gpus
             pauses += gpus * (pause if k else 0.0)
-        if units:
-            round_min = min(self._longest(rounds), (self._instance.budget_gpu_min - pauses) / units)
-            if round_min >= self._instance.least_round_min:
-                found = self._check(Candidate(rounds, round_min, trials))
-                if found is not None:
-                    yield found
+        if not units:
+            return None
+        round_min = min(self._longest(rounds), (self._instance.budget_gpu_min - pauses) / units)
+        allowed = round_min >= self._instance.least_round_min
+        return self._check(Candidate(rounds, round_min, trials)) if allowed else None
 
     def _move(self, candidate: Candidate, costs: FloatArray, giver: int, taker: int, less: int) -> Candidate | None:
         """Take some trials from one bracket, and give another as many as the budget then pays."""

@@ -43,19 +43,14 @@ _FEWEST, _FIRST = 40, 200
 _FIRST_WORK, _MOST_WORK = 15_000_000.0, 100_000_000.0
 
 
-def solve_informed(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Look for the plan with the least expected final loss; return the published one where none is better."""
-    published = instance.published
-    if published is None:
-        return infeasible_answer(instance)
-    return choose_plan(instance, published, request.stopwatch)
-
-
-def choose_plan(
-    instance: SeerInstance, uninformed: SeerSolution, stopwatch: Stopwatch, *, most_work: float = _MOST_WORK
+def solve_informed(
+    instance: SeerInstance, request: SolveRequest, *, most_work: float = _MOST_WORK
 ) -> Answer[SeerSolution]:
-    """Look for a plan that is better than the published one, within so much work; answer as solve_informed."""
-    search = _PlanSearch(instance, stopwatch, most_work)
+    """Look for the plan with the least expected final loss; return the published one where none is better."""
+    uninformed = instance.published
+    if uninformed is None:
+        return infeasible_answer(instance)
+    search = _PlanSearch(instance, request.stopwatch, most_work)
     chosen = search.choose(uninformed)
     searches = [Search.of(instance, each) for each in (chosen, uninformed)]
     losses, uninformed_losses = sample_report(require_prior(instance), searches)
@@ -101,7 +96,7 @@ class _PlanSearch:
     def choose(self, uninformed: SeerSolution) -> SeerSolution:
         """Return the best plan found, the published one among them."""
         everything = self._samples.size
-        first = list(self._family.list_first())
+        first = self._family.list_first()
         known = self._family.find(uninformed)
         if known is not None:
             first.append(known)

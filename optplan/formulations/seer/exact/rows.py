@@ -170,12 +170,6 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
     )
 
 
-def count_rows(instance: SeerInstance) -> int:
-    """Count the rows of all brackets; none where the instance is infeasible."""
-    published = instance.brackets
-    return 0 if published is None else sum(each.size for each in list_rows(instance, published).brackets)
-
-
 def _minutes(instance: SeerInstance, published: SearchBrackets) -> FloatArray:
     """Return minutes (2, K) of each round, with pauses and without."""
     training = published.round_min * instance.eta ** np.arange(published.rounds)
@@ -211,13 +205,17 @@ _BETWEEN_LOOKS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class NodeChoice:
-    """The best row of every bracket where whole nodes are paid."""
+class ChosenRows:
+    """The best row of every bracket, and what the search for it looked at."""
 
     rows: tuple[int, ...]
     most: float | None  # GPU-minutes that no choice trains for more than; None where the search ended before it knew
-    choices: int  # how many were kept, and how many had their nodes counted
+    counters: dict[str, float]  # labels that were kept; on nodes, choices that were kept or had their nodes counted
     stopped_by: Termination | None  # what ended the search before it was complete
+    #: Where GPUs held are paid, for all brackets but the narrowest, from the widest on: (2, L) what is spent and
+    #: trained above the published rows by the undominated choices for the brackets so far; (3, L) with what is held
+    #: between the two, where the cluster has a limit.
+    pairs: tuple[FloatArray, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +230,7 @@ class _Choices:
         return _Choices(self.gpus[chosen], self.trials[chosen], self.rows[chosen])
 
 
-def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch) -> NodeChoice:
+def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch) -> ChosenRows:
     """Choose the best row of every bracket where the budget counts whole nodes."""
     narrowest, *others = problem.brackets
     assert problem.gpus_per_node is not None
@@ -296,7 +294,7 @@ def _find_longest(problem: SpendProblem, choices: _Choices, narrowest: BracketRo
 
 def _take_longest(
     problem: SpendProblem, choices: _Choices, stopwatch: Stopwatch, stopped_by: Termination | None
-) -> NodeChoice:
+) -> ChosenRows:
     """Look at complete choices by decreasing training until one keeps the budget, and at those that tie with it."""
     narrowest = problem.brackets[0]
     complete, tie = stopped_by is None, _TIE * problem.budget_gpu_min
@@ -324,7 +322,7 @@ def _take_longest(
             if best is None or key > best[1]:
                 best = (training if best is None else best[0], key, rows)
     rows = (0,) * len(problem.brackets) if best is None else best[2]
-    return NodeChoice(rows, most if complete else None, kept + counted, stopped_by)
+    return ChosenRows(rows, most if complete else None, {"choices": float(kept + counted)}, stopped_by)
 
 
 def _list_by_training(problem: SpendProblem, choices: _Choices) -> Iterator[tuple[float, int, int]]:

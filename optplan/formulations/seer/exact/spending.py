@@ -30,13 +30,13 @@ from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import (
     answer_with,
-    certify_nodes,
     certify_rows,
     infeasible_answer,
     training_of,
 )
 from optplan.formulations.seer.exact.rows import (
     BracketRows,
+    ChosenRows,
     SpendProblem,
     choose_rows_on_nodes,
     count_needed,
@@ -114,19 +114,21 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
         return infeasible_answer(instance)
     request.stopwatch.emit("rows", bound=instance.budget_gpu_min)
     problem = list_rows(instance, published)
-    if problem.gpus_per_node is not None:
-        return _spend_on_nodes(instance, request, problem)
-    reduced = _cut_rows(instance, problem)
-    chosen = choose_rows(reduced, request.stopwatch)
-    termination = chosen.stopped_by or (Termination.COMPLETED if reduced.complete else Termination.WORK_LIMIT)
+    on_nodes = problem.gpus_per_node is not None
+    if on_nodes:
+        chosen = choose_rows_on_nodes(problem, instance.eta, request.stopwatch)
+    else:
+        problem = _cut_rows(instance, problem)
+        chosen = choose_rows(problem, request.stopwatch)
     solution = problem.write(chosen.rows)
     bound, certificate = None, None
-    if termination is Termination.COMPLETED:
+    if chosen.most is not None and problem.complete:
         objective = training_of(instance, solution)
-        bound = max(objective, problem.training_of((0,) * len(problem.brackets)) + chosen.most)
+        bound = max(objective, chosen.most)
         if request.certify and bound < instance.budget_gpu_min * (1.0 - SHORTFALL):
             certificate = certify_rows(instance, chosen.pairs, bound)
-        if certificate is None and closes_gap(objective, instance.budget_gpu_min, request.gap, Sense.MAXIMISE):
+        closes = closes_gap(objective, instance.budget_gpu_min, request.gap, Sense.MAXIMISE)
+        if certificate is None and closes and not on_nodes:
             bound = None  # the budget as bound does, and can be checked
     return answer_with(
         instance,
@@ -134,43 +136,9 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
         solution,
         bound=bound,
         proof=certificate or BoundProof.SEARCHED,
-        termination=termination,
-        counters={"labels": float(chosen.labels), "rows": float(sum(each.size for each in reduced.brackets))},
-    )
-
-
-def _spend_on_nodes(instance: SeerInstance, request: SolveRequest, problem: SpendProblem) -> Answer[SeerSolution]:
-    chosen = choose_rows_on_nodes(problem, instance.eta, request.stopwatch)
-    solution = problem.write(chosen.rows)
-    bound, certificate = None, None
-    if chosen.most is not None and problem.complete:
-        bound = max(training_of(instance, solution), chosen.most)
-        if request.certify:
-            certificate = certify_nodes(bound)
-    return answer_with(
-        instance,
-        request,
-        solution,
-        bound=bound,
-        proof=certificate or BoundProof.SEARCHED,
         termination=chosen.stopped_by or (Termination.COMPLETED if problem.complete else Termination.WORK_LIMIT),
-        counters={"choices": float(chosen.choices), "rows": float(sum(each.size for each in problem.brackets))},
+        counters=chosen.counters | {"rows": float(sum(each.size for each in problem.brackets))},
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ChosenRows:
-    """The best row of every bracket, and what the search for it looked at."""
-
-    rows: tuple[int, ...]
-    #: What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
-    most: float
-    #: For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published rows
-    #: by the undominated choices for the brackets so far; (3, L) with what is held between the two, where the cluster
-    #: has a limit.
-    pairs: tuple[FloatArray, ...]
-    labels: int  # how many were kept in all
-    stopped_by: Termination | None  # what ended the search before it was complete
 
 
 def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
@@ -195,10 +163,11 @@ def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
         held_too = [labels.held] if most_room.is_limited else []
         pairs.append(np.array([labels.spent, *held_too, labels.training]))
     # What exceeds the budget by no more than rounding errors may count as keeping it, and is bounded; it is not chosen.
-    most = float(_fill(labels, narrowest, most_room).training.max())
+    most = problem.training_of((0,) * len(problem.brackets)) + float(_fill(labels, narrowest, most_room).training.max())
     complete = _fill(labels, narrowest, room)
     best = complete.rows[_rank(complete.settle(tie)).argmax()]
-    return ChosenRows(tuple(best[::-1].tolist()), most, tuple(pairs), count + 1, stopped_by)
+    most_trained = None if stopped_by else most
+    return ChosenRows(tuple(best[::-1].tolist()), most_trained, {"labels": float(count + 1)}, stopped_by, tuple(pairs))
 
 
 def _fill(labels: _Labels, narrowest: BracketRows, room: _Room) -> _Labels:

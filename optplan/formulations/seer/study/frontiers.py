@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest
 from optplan.errors import DataError, UnsupportedError
-from optplan.formulations.seer.data.instance import BUDGET, Objective, SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.informed import choose_plan
+from optplan.formulations.seer.data.instance import BUDGET, Objective, SeerInstance
+from optplan.formulations.seer.exact.informed import solve_informed
 from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.units import Amount, BudgetUnit
@@ -55,31 +55,23 @@ def plan_amounts(
             other = instance.replace(**{"budget": budget} if limit == BUDGET else {"deadline_min": amount})
         except DataError:  # its published plan has more trials than can be sampled
             continue
-        solution, bound = _plan(other, request)
-        if solution is None:
+        if instance.objective is Objective.SPEND:
+            answer = solve_spend_exact(other, request)
+        else:
+            answer = solve_informed(other, request, most_work=_MOST_WORK)
+        if answer.solution is None:
             continue
-        judged = evaluate(other, solution)
-        request.stopwatch.emit(limit, objective=judged.objective, bound=bound, fraction=number / len(steps))
+        judged = evaluate(other, answer.solution)
+        request.stopwatch.emit(limit, objective=judged.objective, bound=answer.bound, fraction=number / len(steps))
         points.append(
             ParetoPoint(
                 limit=judged.consumption[limit],
                 objective=judged.objective,
-                bound=bound,
+                bound=answer.bound,
                 low=judged.measures.get("low_loss"),
                 high=judged.measures.get("high_loss"),
                 measures={f"{limit}_{'gpu_min' if limit == BUDGET else 'min'}": amount, **judged.measures},
-                solution=solution,
+                solution=answer.solution,
             )
         )
     return points
-
-
-def _plan(instance: SeerInstance, request: SolveRequest) -> tuple[SeerSolution | None, float | None]:
-    """Spend a budget exactly, or choose a plan of least loss, which has no bound."""
-    if instance.objective is Objective.SPEND:
-        answer = solve_spend_exact(instance, request)
-        return answer.solution, answer.bound
-    published = instance.published
-    if published is None:
-        return None, None
-    return choose_plan(instance, published, request.stopwatch, most_work=_MOST_WORK).solution, None
