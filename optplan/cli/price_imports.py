@@ -10,10 +10,10 @@ import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command
-from optplan.cli.imports import check_type, rename, require_target
+from optplan.cli.imports import rename, require_target
 from optplan.cli.options import FILE, INSTANCE, flag, option
 from optplan.cli.outputs import Outputs, deliver
-from optplan.errors import UsageError
+from optplan.errors import UsageError, nearest_name_hint
 
 if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
@@ -100,11 +100,13 @@ def import_prices(
         raise UsageError(message)
     if "" in instance_types:
         raise UsageError(_ask_for_type("--vm-type", instance_types[""]))
-    types, what = _list_types(instance)
-    for named in instance_types:
-        check_type("--vm-type", named, types, what)
-    for named in spot:
-        check_type("--spot", named, instance_types, what)
+    is_boa = isinstance(instance, BoaInstance)
+    types: Mapping[str, object] = instance.gpu_types if isinstance(instance, BoaInstance) else instance.types
+    for option_name, given, known in (("--vm-type", instance_types, types), ("--spot", spot, instance_types)):
+        for named in given:
+            if named not in known:
+                what = "GPU type" if is_boa else "type of VM"
+                raise UsageError(f"{option_name}: no {what} {named!r}; {nearest_name_hint(named, known)}")
     found = {named: look_up(listed) for named, listed in instance_types.items()}
     priced: BoaInstance | SriftInstance
     if isinstance(instance, SriftInstance):
@@ -132,12 +134,6 @@ def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> 
         return price
 
     return look_up
-
-
-def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
-    from optplan.formulations.boa.data.instance import BoaInstance
-
-    return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
 
 
 def _ask_for_type(option: str, text: str) -> str:

@@ -11,7 +11,7 @@ source and date, written by ``benchmarks/build_price_snapshots.py``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,20 @@ from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.instances.catalog import GpuPrice, Offer, PriceList, read_price_list
 from optplan.instances.plain_data import read_data
+
+
+def name_prices(
+    prices: Mapping[str | None, float | str], types: Iterable[str], what: str = "GPU type"
+) -> dict[str, float | str]:
+    """Return the prices that a user gave, by type; None stands for the only one."""
+    known = list(types)
+    if None in prices and len(known) > 1:
+        raise UsageError(f"--price: there are several {what}s; say of which one, as in {known[0]}=0.978usd/hour")
+    named = {known[0] if name is None else name: price for name, price in prices.items()}
+    for name in named:
+        if name not in known:
+            raise UsageError(f"--price: no {what} {name!r}; {nearest_name_hint(name, known)}")
+    return named
 
 
 def set_prices(
@@ -204,18 +218,8 @@ def read_snapshot(provider: str) -> PriceList:
     rows = data["offers"]
     assert isinstance(rows, list)
     offers = tuple(
-        Offer(
-            instance_type=instance_type,
-            gpu=gpu,
-            gpus=gpus,
-            price_usd_per_hour=price,
-            spot_usd_per_hour=spot,
-            region=region,
-            zone=zone,
-            is_doubtful=False,
-            is_joined=bool(data["hosts_added"] and instance_type),
-        )
-        for instance_type, gpu, gpus, region, zone, price, spot in rows
+        Offer(instance_type, *others, is_joined=bool(data["hosts_added"] and instance_type))
+        for instance_type, *others in rows  # which have the fields of offers, in their order
     )
     name = str(data["provider"])
     return PriceList(file=f"prices of {name}", provider=name, date=str(data["date"]), offers=offers)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
-from optplan.instances.instance_prices import find_price
+from optplan.instances.instance_prices import find_price, name_prices
 from optplan.schema import LEAST_AMOUNT
 
 _NEEDED = ("type", "samples_per_s")
@@ -35,7 +35,7 @@ def build_throughputs_instance(
     # and says how many GPUs a VM has, too. Either takes the place of the column. With ``interpolate``, numbers of VMs
     # between two measured ones may be chosen.
     rows = _read(path)
-    given = _name_prices(rows, prices or {})
+    given = name_prices(prices or {}, dict.fromkeys(row["type"] for _, row in rows), "type")
     types: dict[str, dict[str, Any]] = {}
     for line, row in rows:
         name = row["type"]
@@ -94,17 +94,6 @@ def _read(path: Path) -> list[_Row]:
     if nameless:
         raise DataError(f"{path}:{nameless[0]}", "type is empty", "name the type of VM")
     return rows
-
-
-def _name_prices(rows: list[_Row], prices: Mapping[str | None, float | str]) -> dict[str, float | str]:
-    names = list(dict.fromkeys(row["type"] for _, row in rows))
-    if None in prices and len(names) > 1:
-        raise UsageError(f"--price: there are several types; say of which one, as in {names[0]}=0.5usd/hour")
-    found = {names[0] if name is None else name: price for name, price in prices.items()}
-    unknown = [name for name in found if name not in names]
-    if unknown:
-        raise UsageError(f"--price: no type {unknown[0]!r}; {nearest_name_hint(unknown[0], names)}")
-    return found
 
 
 def _look_up(price: float | str) -> dict[str, Any]:
