@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +100,11 @@ def import_prices(
         raise UsageError(message)
     if "" in instance_types:
         raise UsageError(_ask_for_type("--vm-type", instance_types[""]))
-    is_boa = isinstance(instance, BoaInstance)
-    types: Mapping[str, object] = instance.gpu_types if isinstance(instance, BoaInstance) else instance.types
-    for option_name, given, known in (("--vm-type", instance_types, types), ("--spot", spot, instance_types)):
-        for named in given:
-            if named not in known:
-                what = "GPU type" if is_boa else "type of VM"
-                raise UsageError(f"{option_name}: no {what} {named!r}; {nearest_name_hint(named, known)}")
+    types, what = (
+        (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
+    )
+    _require_known("--vm-type", instance_types, types, what)
+    _require_known("--spot", spot, instance_types, what)
     found = {named: look_up(listed) for named, listed in instance_types.items()}
     priced: BoaInstance | SriftInstance
     if isinstance(instance, SriftInstance):
@@ -114,6 +112,12 @@ def import_prices(
     else:
         priced = set_prices(instance, found, spot=spot)
     return deliver(amend(rename(priced, name), changes), outputs)
+
+
+def _require_known(option: str, types: Iterable[str], known: Mapping[str, object], what: str) -> None:
+    for named in types:
+        if named not in known:
+            raise UsageError(f"{option}: no {what} {named!r}; {nearest_name_hint(named, known)}")
 
 
 def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> Callable[[str], GpuPrice]:

@@ -6,7 +6,8 @@ needed; ``configuration``, ``price_usd_per_hour`` (of one VM) and ``gpus_per_vm`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from optplan.schema import LEAST_AMOUNT
 _NEEDED = ("type", "samples_per_s")
 _OPTIONAL = ("vms", "gpus", "configuration", "price_usd_per_hour", "gpus_per_vm")
 
+#: Columns about a type: the field of the instance, and what reads it.
+_OF_VM: dict[str, tuple[str, Callable[[Path, int, str, str], float]]] = {
+    "price_usd_per_hour": ("price_usd_per_hour", partial(parse_number, least=LEAST_AMOUNT)),
+    "gpus_per_vm": ("gpus", parse_whole),
+}
 #: Line and fields by column.
 _Row = tuple[int, dict[str, str]]
 
@@ -40,7 +46,7 @@ def build_throughputs_instance(
     for line, row in rows:
         name = row["type"]
         vm = types.setdefault(name, _look_up(given[name]) if name in given else {})
-        for column in ("price_usd_per_hour", "gpus_per_vm"):
+        for column in _OF_VM:
             _note(path, line, row, column, vm, keep=name in given)
     measurements = []
     lines: dict[tuple[str, int, str], int] = {}
@@ -62,15 +68,11 @@ def build_throughputs_instance(
     return ThroughputsInstance(
         name=path.stem,
         samples=samples,
-        types={name: {_FIELDS.get(key, key): value for key, value in vm.items()} for name, vm in types.items()},
+        types=types,
         measurements=measurements,
         interpolate=interpolate,
         source={"speeds": f"measured or planned elsewhere, from {path.name}"},
     )
-
-
-#: What columns are called in an instance, where that differs.
-_FIELDS = {"gpus_per_vm": "gpus"}
 
 
 def _read(path: Path) -> list[_Row]:
@@ -100,28 +102,24 @@ def _look_up(price: float | str) -> dict[str, Any]:
     if not isinstance(price, str):
         return {"price_usd_per_hour": price, "price_source": "given by the user"}
     found, spot = find_price(price)
-    return {"gpus_per_vm": found.gpus, "gpu": found.gpu, "spot": spot, **found.of_whole(price, is_spot=spot)}
+    return {"gpus": found.gpus, "gpu": found.gpu, "spot": spot, **found.of_whole(price, is_spot=spot)}
 
 
 def _note(path: Path, line: int, row: dict[str, str], column: str, vm: dict[str, Any], *, keep: bool) -> None:
     """Take a price, or a number of GPUs, from a row; what was given apart from the table stays."""
-    if not row.get(column) or (keep and column in vm):
+    field, parse = _OF_VM[column]
+    if not row.get(column) or (keep and field in vm):
         return
-    whole = column == "gpus_per_vm"
-    value = (
-        parse_whole(path, line, column, row[column])
-        if whole
-        else parse_number(path, line, column, row[column], least=LEAST_AMOUNT)
-    )
-    if vm.setdefault(column, value) != value:
-        problem = f"{column} of {row['type']} is {value:g}, and {vm[column]:g} in an earlier row"
+    value = parse(path, line, column, row[column])
+    if vm.setdefault(field, value) != value:
+        problem = f"{column} of {row['type']} is {value:g}, and {vm[field]:g} in an earlier row"
         raise DataError(f"{path}:{line}", problem, "give all rows of a type the same one")
 
 
 def _count_vms(path: Path, line: int, row: dict[str, str], vm: dict[str, Any]) -> int:
     if "vms" in row:
         return parse_whole(path, line, "vms", row["vms"])
-    gpus, each = parse_whole(path, line, "gpus", row["gpus"]), int(vm.get("gpus_per_vm", 1))
+    gpus, each = parse_whole(path, line, "gpus", row["gpus"]), int(vm.get("gpus", 1))
     if gpus % each:
         problem = f"gpus is {gpus}, which is no whole number of VMs with {each} GPUs"
         raise DataError(f"{path}:{line}", problem, "leave the row out, or call smaller VMs a type of their own")
