@@ -10,7 +10,7 @@ import click
 from optplan.cli.commands import Group
 from optplan.cli.options import flag, parse_price
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError, nearest_name_hint
+from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance
@@ -58,28 +58,16 @@ def import_data() -> None:
 
 def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str], source: str) -> BoaInstance:
     """Return the instance with the prices that the user gave, by GPU type; None stands for the only one."""
-    from optplan.instances.instance_prices import find_price, set_prices
+    from optplan.instances.instance_prices import find_price, name_prices, set_prices
 
-    for given, price in prices.items():
-        types = dict(instance.gpu_types)
-        if given is None and len(types) > 1:
-            message = f"--price: there are several GPU types; say of which one, as in {next(iter(types))}=0.978usd/hour"
-            raise UsageError(message)
-        gpu_type = next(iter(types)) if given is None else given
-        check_type("--price", gpu_type, types)
+    for gpu_type, price in name_prices(prices, instance.gpu_types).items():
         if isinstance(price, str):
             found, spot = find_price(price)
             instance = set_prices(instance, {gpu_type: found}, spot={gpu_type} if spot else ())
         else:
-            types[gpu_type] = types[gpu_type].replace(price_usd_per_hour=price, price_source=source)
-            instance = instance.replace(gpu_types=types)
+            priced = instance.gpu_types[gpu_type].replace(price_usd_per_hour=price, price_source=source)
+            instance = instance.replace(gpu_types={**instance.gpu_types, gpu_type: priced})
     return instance
-
-
-def check_type(option: str, gpu_type: str, known: Mapping[str, object], what: str = "GPU type") -> None:
-    """Refuse a GPU type that the instance does not have."""
-    if gpu_type not in known:
-        raise UsageError(f"{option}: no {what} {gpu_type!r}; {nearest_name_hint(gpu_type, known)}")
 
 
 def rename(instance: _Instance, name: str | None) -> _Instance:

@@ -18,7 +18,7 @@ from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
 from optplan.cli.options import FILE, TIME, argument, flag, known_name, list_declared, named, option, with_options
 from optplan.cli.outputs import Outputs, deliver
-from optplan.errors import UsageError
+from optplan.errors import UsageError, show_value
 
 if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
@@ -71,16 +71,20 @@ def _read_by_class(_: click.Context, option: click.Parameter, texts: Sequence[st
 
 
 def _read_rules(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Rule]:
-    """Read ``failed=drop``; click calls this."""
-    from optplan.instances.job_logs.records import read_rules
+    """Read ``failed=drop``, a state in our words or the log's, which may leave it empty; click calls this."""
+    from optplan.instances.job_logs.records import Rule, read_ending
 
-    given: dict[str, str] = {}
+    rules: dict[str, Rule] = {}
     for text in texts:
         ending, equals, rule = text.partition("=")
-        if not equals:  # some logs leave the state empty
+        if not equals:
             raise UsageError(f"{flag(option)}: got {text!r}; a state and a rule are needed, as in failed=drop")
-        given[ending] = rule
-    return read_rules(given)
+        if rule not in list(Rule):
+            raise UsageError(
+                f"{flag(option)}: {ending}={show_value(rule)} is not known; keep, count or drop are allowed"
+            )
+        rules[read_ending(ending)] = Rule(rule)
+    return rules
 
 
 def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
@@ -130,7 +134,6 @@ def read_job_log(
     gpus: int | None = option(
         type=click.IntRange(min=1), metavar="N", help="GPUs of every job, where the table has no column."
     ),
-    delimiter: str | None = option(metavar="CHARACTER", help="Between two fields; found out unless given."),
     timezone: str = option(default="UTC", metavar="NAME", help="Of times that say none."),
     time_format: str | None = option(
         metavar="FORM", help="As strptime has it, such as '%d.%m.%Y %H:%M'; else ISO 8601."
@@ -148,11 +151,6 @@ def read_job_log(
     gpu_type: str | None = option(
         "--gpu", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
     ),
-    pool_types: bool = option(
-        is_flag=True,
-        help="Classes may run on GPU types on which they did not, at the ratio of those that ran on both; what is "
-        "assumed so is said. Unless given, they stay on the types on which they ran.",
-    ),
     class_pattern: str | None = option(
         metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
     ),
@@ -164,7 +162,7 @@ def read_job_log(
         "--throughput",
         multiple=True,
         metavar="[CLASS=]FILE",
-        help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class.",
+        help="Measured: CSV with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class, JSON.",
     ),
     cards: dict[str, str] = option(
         "--card",
@@ -183,16 +181,12 @@ def read_job_log(
         help="Speedup where none is measured and you know it: amdahl:FRACTION (the serial one), power:EXPONENT or "
         "linear; for all classes whose jobs ran at one width only, or for one. Every answer says what rests on it.",
     ),
-    fit: bool = option(
-        "--fit/--no-fit",
-        default=True,
-        help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
-    ),
     fit_runs: dict[str, str] = option(
         multiple=True,
         metavar="[CLASS=]RUNS",
         callback=_read_by_class,
-        help="To which of them: completed, which alone say how long a job takes, or all.",
+        help="Speedups that nobody states are fitted to the log's runs at several widths: to those that completed, "
+        "which alone say how long a job takes, to all, or to none.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(
         multiple=True,
@@ -217,7 +211,6 @@ def read_job_log(
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
     useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}
-    useless |= {"--delimiter": delimiter} if form == LogFormat.KUBERNETES else {}
     for each, given in useless.items():
         if given:
             raise UsageError(f"{each}: a log of {form} says that itself; leave it out")
@@ -228,7 +221,6 @@ def read_job_log(
         columns=columns,
         class_column=class_column,
         gpus=gpus,
-        delimiter=delimiter,
         rules=RULES | rules,
         since=since,
         until=until,
@@ -250,7 +242,6 @@ def read_job_log(
         since_s=reading.since_s,
         until_s=reading.until_s,
         gpu_type=gpu_type,
-        pool_types=pool_types,
         max_width=max_width,
         rescale_s=rescale,
         epochs=epochs,
@@ -258,7 +249,7 @@ def read_job_log(
     with _collecting_nothing():
         ran = {*jobs.gpus.tolist(), *(gpus for points, _ in measured.throughputs.values() for gpus in points)}
         found = _read_cards(cards, list_types(jobs) if gpu_type is None else [gpu_type], ran, max_width)
-        sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs, cards=found)
+        sources = SpeedupSources(measured, assumed, fit_runs=fit_runs, cards=found)
         made, sizes = build_log_instance(classes, sources, terms, left_out)
     return JobLog(made, classes, sizes)
 

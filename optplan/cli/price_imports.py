@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,10 @@ import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command
-from optplan.cli.imports import check_type, rename, require_target
+from optplan.cli.imports import rename, require_target
 from optplan.cli.options import FILE, INSTANCE, flag, option
 from optplan.cli.outputs import Outputs, deliver
-from optplan.errors import UsageError
+from optplan.errors import UsageError, nearest_name_hint
 
 if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
@@ -100,11 +100,11 @@ def import_prices(
         raise UsageError(message)
     if "" in instance_types:
         raise UsageError(_ask_for_type("--vm-type", instance_types[""]))
-    types, what = _list_types(instance)
-    for named in instance_types:
-        check_type("--vm-type", named, types, what)
-    for named in spot:
-        check_type("--spot", named, instance_types, what)
+    types, what = (
+        (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
+    )
+    _require_known("--vm-type", instance_types, types, what)
+    _require_known("--spot", spot, instance_types, what)
     found = {named: look_up(listed) for named, listed in instance_types.items()}
     priced: BoaInstance | SriftInstance
     if isinstance(instance, SriftInstance):
@@ -112,6 +112,12 @@ def import_prices(
     else:
         priced = set_prices(instance, found, spot=spot)
     return deliver(amend(rename(priced, name), changes), outputs)
+
+
+def _require_known(option: str, types: Iterable[str], known: Mapping[str, object], what: str) -> None:
+    for named in types:
+        if named not in known:
+            raise UsageError(f"{option}: no {what} {named!r}; {nearest_name_hint(named, known)}")
 
 
 def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> Callable[[str], GpuPrice]:
@@ -132,12 +138,6 @@ def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> 
         return price
 
     return look_up
-
-
-def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
-    from optplan.formulations.boa.data.instance import BoaInstance
-
-    return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
 
 
 def _ask_for_type(option: str, text: str) -> str:

@@ -69,11 +69,11 @@ class Offer:
     instance_type: str  #: Empty for GPUs without a host.
     gpu: str
     gpus: float
-    price_usd_per_hour: float | None
-    spot_usd_per_hour: float | None
     region: str
     zone: str
-    is_doubtful: bool  #: Spot is listed at the on-demand price or above: one of the two is out of date.
+    price_usd_per_hour: float | None
+    spot_usd_per_hour: float | None
+    is_doubtful: bool = False  #: Spot is listed at the on-demand price or above: one of the two is out of date.
     is_joined: bool = False  #: The list has host and GPUs in separate rows, whose prices are added.
 
 

@@ -15,7 +15,6 @@ from optplan.errors import DataError, MissingExtraError, show_value
 from optplan.schema import LARGEST_EXACT
 
 if TYPE_CHECKING:
-    from _csv import Reader
     from types import ModuleType
     from typing import TextIO
 
@@ -29,8 +28,10 @@ _LONGEST_REASON = 200
 
 def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
     """Return the names of the columns."""
-    with _open_rows(path, delimiter) as rows:
-        return _read_first(path, rows, "the columns")
+    first = next((rows[0] for _, rows in read_blocks(path, delimiter=delimiter) if rows), None)
+    if first is None:
+        raise _refuse_empty(path, "the columns")
+    return [name.strip() for name in first]
 
 
 def read_rows(
@@ -51,7 +52,7 @@ def read_rows(
                 problem = f"{len(row)} fields where the header has {len(header)}"
                 raise DataError(f"{path}:{line}", problem, "complete the row; the file may be cut off")
     if not header:
-        _read_first(path, iter(()), ", ".join(columns))
+        raise _refuse_empty(path, ", ".join(columns))
 
 
 def is_parquet(path: Path) -> bool:
@@ -91,9 +92,14 @@ def read_blocks(path: Path, *, delimiter: str, quoted: bool = True) -> Iterator[
         yield from _read_parquet(path)
         return
     if quoted:
-        with _open_rows(path, delimiter) as rows:
-            while block := [(rows.line_num, row) for row in islice(rows, _ROWS_AT_ONCE)]:
-                yield [line for line, row in block if row], [row for _, row in block if row]
+        with _open_table(path, newline="") as file:
+            rows = csv.reader(_read_lines(path, file), strict=True, delimiter=delimiter)
+            try:
+                while block := [(rows.line_num, row) for row in islice(rows, _ROWS_AT_ONCE)]:
+                    yield [line for line, row in block if row], [row for _, row in block if row]
+            except csv.Error as error:
+                problem = f"line {rows.line_num} is not valid CSV ({error})"
+                raise DataError(str(path), problem, "correct the line") from None
         return
     # Without quotes a row is a line, which is split in half the time that a reader of CSV takes.
     line, rest, left = 1, "", LARGEST_TABLE
@@ -108,17 +114,6 @@ def read_blocks(path: Path, *, delimiter: str, quoted: bool = True) -> Iterator[
             if "" in lines:
                 numbers = [number for number, each in zip(numbers, lines, strict=True) if each]
             yield numbers, [each.split(delimiter) for each in lines if each]
-
-
-@contextmanager
-def _open_rows(path: Path, delimiter: str) -> Iterator[Reader]:
-    """Open a table for reading, the first line like any other."""
-    with _open_table(path, newline="") as file:
-        rows = csv.reader(_read_lines(path, file), strict=True, delimiter=delimiter)
-        try:
-            yield rows
-        except csv.Error as error:
-            raise DataError(str(path), f"line {rows.line_num} is not valid CSV ({error})", "correct the line") from None
 
 
 @contextmanager
@@ -152,11 +147,8 @@ def _check_size(path: Path, longest: int, left: int) -> None:
         raise DataError(str(path), problem, "leave out rows that are not needed")
 
 
-def _read_first(path: Path, rows: Iterator[list[str]], needed: str) -> list[str]:
-    header = next((row for row in rows if row), None)
-    if header is None:
-        raise DataError(str(path), "the file is empty", f"its first line must name {needed}")
-    return [name.strip() for name in header]
+def _refuse_empty(path: Path, needed: str) -> DataError:
+    return DataError(str(path), "the file is empty", f"its first line must name {needed}")
 
 
 def _positions(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:

@@ -56,17 +56,15 @@ def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> 
     UsageError
         When it is neither, or an instance of another kind.
     """
-    return _require_type(_read_instance(name_or_path), kind, name_or_path)
-
-
-def _read_instance(name_or_path: str | Path) -> Instance:
     from optplan.instances.library import build_named  # the library is read only when a name is asked for
 
     _require_path(name_or_path)
-    text = str(name_or_path)
-    if isinstance(name_or_path, str) and not is_path(text):
-        return build_named(text)
-    return parse_instance(read_data(Path(text)), path=Path(text).name)
+    path = Path(name_or_path)
+    if isinstance(name_or_path, str) and not is_path(name_or_path):
+        instance = build_named(name_or_path)
+    else:
+        instance = parse_instance(read_data(path), path=path.name)
+    return _require_type(instance, kind, name_or_path)
 
 
 def read_result(path: Path | str) -> Result[Solution]:

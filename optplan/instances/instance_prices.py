@@ -11,10 +11,10 @@ source and date, written by ``benchmarks/build_price_snapshots.py``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint, show_value
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -23,6 +23,20 @@ from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.instances.catalog import GpuPrice, Offer, PriceList, read_price_list
 from optplan.instances.plain_data import read_data
+
+
+def name_prices(
+    prices: Mapping[str | None, float | str], types: Iterable[str], what: str = "GPU type"
+) -> dict[str, float | str]:
+    """Return the prices that a user gave, by type; None stands for the only one."""
+    known = list(types)
+    if None in prices and len(known) > 1:
+        raise UsageError(f"--price: there are several {what}s; say of which one, as in {known[0]}=0.978usd/hour")
+    named = {known[0] if name is None else name: price for name, price in prices.items()}
+    for name in named:
+        if name not in known:
+            raise UsageError(f"--price: no {what} {name!r}; {nearest_name_hint(name, known)}")
+    return named
 
 
 def set_prices(
@@ -123,30 +137,6 @@ _FOLDER = Path(__file__).parent / "prices"
 _SPOT, _LIST = ":spot", ".csv"
 
 
-class PricedName(NamedTuple):
-    """A name in a snapshot, ``aws:p4d.24xlarge@us-east-1:spot``, its provider and region if it says them."""
-
-    provider: str  #: Or a price list's path.
-    name: str
-    region: str | None
-    spot: bool
-
-
-def read_priced_name(text: str) -> PricedName:
-    """Take a name apart."""
-    rest, spot = text.removesuffix(_SPOT), text.endswith(_SPOT)
-    provider, colon, name = rest.rpartition(":")
-    name, _, region = name.partition("@")
-    if not name:
-        raise UsageError(f"prices: got {show_value(text)}; an instance type is needed, as in aws:p4d.24xlarge")
-    if provider.casefold().endswith(_LIST):
-        return PricedName(provider, name, region or None, spot)
-    if colon and provider.casefold() not in PROVIDERS:
-        fix = f"{nearest_name_hint(provider, PROVIDERS)}; or give a price list, as in {provider}-2026-05.csv:{name}"
-        raise UsageError(f"prices: {show_value(provider)} ships no prices; {fix}")
-    return PricedName(provider.casefold(), name, region or None, spot)
-
-
 def find_price(text: str, region: str | None = None) -> tuple[GpuPrice, bool]:
     """Look a price up.
 
@@ -171,30 +161,42 @@ def find_price(text: str, region: str | None = None) -> tuple[GpuPrice, bool]:
     DataError
         When there is no such type, several providers have it, or a price list cannot be read.
     """
-    wanted = read_priced_name(text)
-    if wanted.provider.casefold().endswith(_LIST):
-        listed = read_price_list(wanted.provider)
-    elif wanted.provider:
-        listed = read_snapshot(PROVIDERS[wanted.provider])
-    else:
-        snapshots = {provider: read_snapshot(provider) for provider in sorted(set(PROVIDERS.values()))}
-        small = wanted.name.casefold()
-        having = {
-            provider: snapshot
-            for provider, snapshot in snapshots.items()
-            if any(small in (offer.instance_type.casefold(), offer.gpu.casefold()) for offer in snapshot.offers)
-        }
-        if len(having) != 1:
-            known = {each for listed in snapshots.values() for o in listed.offers for each in (o.instance_type, o.gpu)}
-            ways = "say whose, as in " + ", ".join(f"{provider}:{wanted.name}" for provider in having)
-            problem = f"{wanted.name!r} is in the shipped prices of {', '.join(having) if having else 'nobody'}"
-            raise DataError("prices", problem, ways if having else nearest_name_hint(wanted.name, known - {""}))
-        listed = next(iter(having.values()))
-    price = listed.price_of(wanted.name, wanted.region or region)
-    if wanted.spot and price.spot_usd_per_hour is None:
-        problem = f"no spot price of {wanted.name!r} is listed in {price.region}"
+    rest, is_spot = text.removesuffix(_SPOT), text.endswith(_SPOT)
+    provider, colon, name = rest.rpartition(":")
+    name, _, said = name.partition("@")
+    if not name:
+        raise UsageError(f"prices: got {show_value(text)}; an instance type is needed, as in aws:p4d.24xlarge")
+    listed = _find_list(provider, name) if colon else _find_only_list(name)
+    price = listed.price_of(name, said or region)
+    if is_spot and price.spot_usd_per_hour is None:
+        problem = f"no spot price of {name!r} is listed in {price.region}"
         raise DataError(listed.file, problem, "take the on-demand price, or another region")
-    return price, wanted.spot
+    return price, is_spot
+
+
+def _find_list(provider: str, name: str) -> PriceList:
+    """Return the prices of a provider, or a price list by its path."""
+    if provider.casefold().endswith(_LIST):
+        return read_price_list(provider)
+    if provider.casefold() not in PROVIDERS:
+        fix = f"{nearest_name_hint(provider, PROVIDERS)}; or give a price list, as in {provider}-2026-05.csv:{name}"
+        raise UsageError(f"prices: {show_value(provider)} ships no prices; {fix}")
+    return read_snapshot(PROVIDERS[provider.casefold()])
+
+
+def _find_only_list(name: str) -> PriceList:
+    """Return the prices of the one provider that has an instance type or a GPU."""
+    snapshots = {provider: read_snapshot(provider) for provider in sorted(set(PROVIDERS.values()))}
+    names = {
+        provider: {each for offer in listed.offers for each in (offer.instance_type, offer.gpu)} - {""}
+        for provider, listed in snapshots.items()
+    }
+    having = [provider for provider, known in names.items() if name.casefold() in map(str.casefold, known)]
+    if len(having) == 1:
+        return snapshots[having[0]]
+    problem = f"{name!r} is in the shipped prices of {', '.join(having) or 'nobody'}"
+    ways = "say whose, as in " + ", ".join(f"{provider}:{name}" for provider in having)
+    raise DataError("prices", problem, ways if having else nearest_name_hint(name, set().union(*names.values())))
 
 
 @cache
@@ -204,18 +206,8 @@ def read_snapshot(provider: str) -> PriceList:
     rows = data["offers"]
     assert isinstance(rows, list)
     offers = tuple(
-        Offer(
-            instance_type=instance_type,
-            gpu=gpu,
-            gpus=gpus,
-            price_usd_per_hour=price,
-            spot_usd_per_hour=spot,
-            region=region,
-            zone=zone,
-            is_doubtful=False,
-            is_joined=bool(data["hosts_added"] and instance_type),
-        )
-        for instance_type, gpu, gpus, region, zone, price, spot in rows
+        replace(Offer(*row), is_joined=bool(data["hosts_added"] and row[0]))
+        for row in rows  # which have the fields of offers, in their order
     )
     name = str(data["provider"])
     return PriceList(file=f"prices of {name}", provider=name, date=str(data["date"]), offers=offers)

@@ -20,7 +20,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.csv_tables import read_rows
 from optplan.instances.job_logs.columns import TextArray, to_texts
-from optplan.instances.job_logs.jobs_table import part_ids
+from optplan.instances.job_logs.jobs_table import part_ids, tabulate_jobs
 from optplan.instances.job_logs.naming import Classes
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
@@ -236,16 +236,9 @@ def _read_number(path: Path, line: int, column: str, text: str) -> float:
 
 def gather_trace(instance: BoaInstance, classes: Classes, sizes: Mapping[str, FloatArray], name: str) -> JobTrace:
     """Make a trace of the jobs of a log, with the instance and the sizes that were made of them."""
-    every = list(classes.values())
-    numbers = {
-        column: np.concatenate([np.asarray(getattr(jobs, column), dtype=np.float64) for jobs in every])
-        for column in _NUMBERS[:-1]
-    }
-    sizes_h = [sizes.get(each, np.full(len(jobs), np.nan)) for each, jobs in classes.items()]
-    numbers["size_gpu_hours"] = np.concatenate(sizes_h)
-    ids = [id_.removeprefix("/") for jobs in every for id_ in jobs.id.tolist()]
-    labels = [each for each, jobs in classes.items() for _ in range(len(jobs))]
-    return _make_trace(instance, name, ids, labels, numbers)
+    table = tabulate_jobs(classes, sizes)
+    numbers = {column: np.array(table[column], dtype=np.float64) for column in _NUMBERS}  # None becomes NaN
+    return _make_trace(instance, name, table["id"], table["class"], numbers)
 
 
 def _make_trace(

@@ -24,15 +24,11 @@ LARGEST_CERTIFICATE = 1 << 20
 _MADE_KINDS = {
     "termination": "a result",
     "segments": "a plan",
-    "steps": "a plan",  # of version 1
     "choices": "an explanation",
     "plans": "a sensitivity",
     "points": "a frontier",
     "assumptions": "an audit",
 }
-
-
-_MAKE_ANEW = "make it anew: `optplan solve INSTANCE --plan FILE`"
 
 
 def parse_instance(data: object, *, path: str = "") -> Instance:
@@ -73,7 +69,7 @@ def parse_record(data: object, *, path: str = "") -> Instance | Result[Solution]
     fields, formulation = _take_apart(data, path, "an instance, a result or a plan")
     if "instance_hash" not in fields:  # what is made for an instance names it
         return parse_instance(data, path=path)
-    if "segments" in fields or "steps" in fields:
+    if "segments" in fields:
         return _parse_plan(fields, formulation, path)
     return parse_result(data, path=path)
 
@@ -127,15 +123,11 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
 
 
 def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
-    """Parse a plan; one of version 1, which listed steps in words, or without its id, has to be written anew."""
-    version = fields.get("version", 1 if "steps" in fields else 2)
-    if version == 1 and not isinstance(version, bool):
-        field = name_field(path, "version")
-        raise DataError(field, "got 1, a plan that lists steps", _MAKE_ANEW)
+    """Parse a plan; one without its id has to be written anew."""
     plan: Plan = _parse_versioned(formulation.plan_type, fields, path)
     if not fields.get("plan_id"):
         problem = "is missing, so that nobody can tell whether the plan was changed by hand"
-        raise DataError(name_field(path, "plan_id"), problem, _MAKE_ANEW)
+        raise DataError(name_field(path, "plan_id"), problem, "make it anew: `optplan solve INSTANCE --plan FILE`")
     return plan
 
 

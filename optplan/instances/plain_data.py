@@ -225,18 +225,11 @@ def _strict_loader() -> Any:  # noqa: ANN401 - PyYAML's own types
 
         def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401 - PyYAML's own types
             self.depth += 1
-            self.require_depth(self.depth)
+            if self.depth > DEEPEST + 1:  # the values within are a level of their own
+                raise DataError(self.source_name, _TOO_DEEP, "is it an optplan file?")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
-
-        def fetch_flow_collection_start(self, token: Any) -> None:  # noqa: ANN401 - PyYAML's own types
-            self.require_depth(self.flow_level + 1)
-            super().fetch_flow_collection_start(token)
-
-        def require_depth(self, depth: int) -> None:
-            if depth > DEEPEST + 1:  # the values within are a level of their own
-                raise DataError(self.source_name, _TOO_DEEP, "is it an optplan file?")
 
     StrictLoader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]

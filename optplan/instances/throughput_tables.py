@@ -6,19 +6,25 @@ needed; ``configuration``, ``price_usd_per_hour`` (of one VM) and ``gpus_per_vm`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
-from optplan.instances.instance_prices import find_price
+from optplan.instances.instance_prices import find_price, name_prices
 from optplan.schema import LEAST_AMOUNT
 
 _NEEDED = ("type", "samples_per_s")
 _OPTIONAL = ("vms", "gpus", "configuration", "price_usd_per_hour", "gpus_per_vm")
 
+#: Columns about a type: the field of the instance, and what reads it.
+_OF_VM: dict[str, tuple[str, Callable[[Path, int, str, str], float]]] = {
+    "price_usd_per_hour": ("price_usd_per_hour", partial(parse_number, least=LEAST_AMOUNT)),
+    "gpus_per_vm": ("gpus", parse_whole),
+}
 #: Line and fields by column.
 _Row = tuple[int, dict[str, str]]
 
@@ -35,12 +41,12 @@ def build_throughputs_instance(
     # and says how many GPUs a VM has, too. Either takes the place of the column. With ``interpolate``, numbers of VMs
     # between two measured ones may be chosen.
     rows = _read(path)
-    given = _name_prices(rows, prices or {})
+    given = name_prices(prices or {}, dict.fromkeys(row["type"] for _, row in rows), "type")
     types: dict[str, dict[str, Any]] = {}
     for line, row in rows:
         name = row["type"]
         vm = types.setdefault(name, _look_up(given[name]) if name in given else {})
-        for column in ("price_usd_per_hour", "gpus_per_vm"):
+        for column in _OF_VM:
             _note(path, line, row, column, vm, keep=name in given)
     measurements = []
     lines: dict[tuple[str, int, str], int] = {}
@@ -62,15 +68,11 @@ def build_throughputs_instance(
     return ThroughputsInstance(
         name=path.stem,
         samples=samples,
-        types={name: {_FIELDS.get(key, key): value for key, value in vm.items()} for name, vm in types.items()},
+        types=types,
         measurements=measurements,
         interpolate=interpolate,
         source={"speeds": f"measured or planned elsewhere, from {path.name}"},
     )
-
-
-#: What columns are called in an instance, where that differs.
-_FIELDS = {"gpus_per_vm": "gpus"}
 
 
 def _read(path: Path) -> list[_Row]:
@@ -96,43 +98,28 @@ def _read(path: Path) -> list[_Row]:
     return rows
 
 
-def _name_prices(rows: list[_Row], prices: Mapping[str | None, float | str]) -> dict[str, float | str]:
-    names = list(dict.fromkeys(row["type"] for _, row in rows))
-    if None in prices and len(names) > 1:
-        raise UsageError(f"--price: there are several types; say of which one, as in {names[0]}=0.5usd/hour")
-    found = {names[0] if name is None else name: price for name, price in prices.items()}
-    unknown = [name for name in found if name not in names]
-    if unknown:
-        raise UsageError(f"--price: no type {unknown[0]!r}; {nearest_name_hint(unknown[0], names)}")
-    return found
-
-
 def _look_up(price: float | str) -> dict[str, Any]:
     if not isinstance(price, str):
         return {"price_usd_per_hour": price, "price_source": "given by the user"}
     found, spot = find_price(price)
-    return {"gpus_per_vm": found.gpus, "gpu": found.gpu, "spot": spot, **found.of_whole(price, is_spot=spot)}
+    return {"gpus": found.gpus, "gpu": found.gpu, "spot": spot, **found.of_whole(price, is_spot=spot)}
 
 
 def _note(path: Path, line: int, row: dict[str, str], column: str, vm: dict[str, Any], *, keep: bool) -> None:
     """Take a price, or a number of GPUs, from a row; what was given apart from the table stays."""
-    if not row.get(column) or (keep and column in vm):
+    field, parse = _OF_VM[column]
+    if not row.get(column) or (keep and field in vm):
         return
-    whole = column == "gpus_per_vm"
-    value = (
-        parse_whole(path, line, column, row[column])
-        if whole
-        else parse_number(path, line, column, row[column], least=LEAST_AMOUNT)
-    )
-    if vm.setdefault(column, value) != value:
-        problem = f"{column} of {row['type']} is {value:g}, and {vm[column]:g} in an earlier row"
+    value = parse(path, line, column, row[column])
+    if vm.setdefault(field, value) != value:
+        problem = f"{column} of {row['type']} is {value:g}, and {vm[field]:g} in an earlier row"
         raise DataError(f"{path}:{line}", problem, "give all rows of a type the same one")
 
 
 def _count_vms(path: Path, line: int, row: dict[str, str], vm: dict[str, Any]) -> int:
     if "vms" in row:
         return parse_whole(path, line, "vms", row["vms"])
-    gpus, each = parse_whole(path, line, "gpus", row["gpus"]), int(vm.get("gpus_per_vm", 1))
+    gpus, each = parse_whole(path, line, "gpus", row["gpus"]), int(vm.get("gpus", 1))
     if gpus % each:
         problem = f"gpus is {gpus}, which is no whole number of VMs with {each} GPUs"
         raise DataError(f"{path}:{line}", problem, "leave the row out, or call smaller VMs a type of their own")

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.instances.instance_prices import PROVIDERS, find_price, read_priced_name, read_snapshot
+from optplan.instances.instance_prices import PROVIDERS, find_price, read_snapshot
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "build_price_snapshots.py"
 
@@ -46,8 +46,8 @@ def test_prices_that_ship(text: str, usd: float, spot_usd: float | None, source:
 
 def test_a_name_can_ask_for_the_spot_price() -> None:
     """At its end, after the region."""
-    assert read_priced_name("aws:p4d.24xlarge@us-west-2:spot") == ("aws", "p4d.24xlarge", "us-west-2", True)
-    assert find_price("aws:p4d.24xlarge@us-west-2:spot")[1]
+    price, is_spot = find_price("aws:p4d.24xlarge@us-west-2:spot")
+    assert (price.instance_type, price.region, is_spot) == ("p4d.24xlarge", "us-west-2", True)
 
 
 def test_nothing_that_is_doubtful_ships() -> None:

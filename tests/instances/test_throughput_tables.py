@@ -93,7 +93,9 @@ def test_wrong_tables(text: str, message: str, tmp_path: Path) -> None:
 def test_wrong_prices(tmp_path: Path) -> None:
     """A price is of a type of the table, and says of which where there are several."""
     path = _write(tmp_path, "type,vms,samples_per_s\nt4,1,5\nv100,1,9\n")
-    with pytest.raises(UsageError, match=r"--price: there are several types; say of which one, as in t4=0\.5usd/hour"):
+    with pytest.raises(
+        UsageError, match=r"--price: there are several types; say of which one, as in t4=0\.978usd/hour"
+    ):
         build_throughputs_instance(path, samples=1, prices={None: 1.0})
     with pytest.raises(UsageError, match="--price: no type 't5'; known: t4, v100"):
         build_throughputs_instance(path, samples=1, prices={"t5": 1.0})

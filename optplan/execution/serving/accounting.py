@@ -18,9 +18,8 @@ from optplan.execution.serving.publisher import Publisher
 from optplan.execution.slurm import call
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.naming import find_by
-from optplan.instances.job_logs.records import LeftOut, Row
+from optplan.instances.job_logs.records import LeftOut, LogFormat, LogReading, Row
 from optplan.instances.job_logs.sacct import read_sacct
-from optplan.instances.job_logs.times import Clock
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,7 +68,7 @@ class SlurmJobs:
         with tempfile.NamedTemporaryFile("w", suffix=".sacct", encoding="utf-8") as file:
             file.write(printed)
             file.flush()
-            rows = read_sacct(Path(file.name), clock=Clock(), class_column=None, left_out=left_out)
+            rows = read_sacct(Path(file.name), LogReading(LogFormat.SACCT), left_out)
         return list(self._turn(rows, instance, left_out)), left_out
 
     def tell(self, publisher: Publisher) -> int:

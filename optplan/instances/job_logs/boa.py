@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, LoggedJobs, Widths
 from optplan.instances.arrivals import Rate, estimate_rate, learn_patterns, tell_patterns, warn_few_jobs
 from optplan.instances.job_logs.columns import Jobs
-from optplan.instances.job_logs.gpu_types import TypedSpeedup, find_speedups, list_types, pool
+from optplan.instances.job_logs.gpu_types import TypedSpeedup, find_speedups, list_types
 from optplan.instances.job_logs.naming import Classes
 from optplan.instances.job_logs.records import LeftOut
 from optplan.instances.job_logs.speedups import SpeedupSources
@@ -40,7 +40,6 @@ class LogTerms:
     since_s: float | None = None
     until_s: float | None = None
     gpu_type: str | None = None  #: What the instance calls the GPUs; None takes the log's words.
-    pool_types: bool = False  #: Whether classes may run on types on which they did not, at the ratio of others.
     #: Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
     max_width: int | None = None
     #: Seconds of a start or a change of width; None for what was measured of a class, and nothing where it was not.
@@ -115,8 +114,6 @@ def build_log_instance(
             left_out.add("jobs of classes of which none has a known size", wrong=name, count=len(jobs))
     if not typed:
         raise DataError("classes", "no job has a known size", str(left_out) or "give a log of jobs that have ended")
-    if terms.pool_types:
-        typed = pool(typed, types, max_width)
     estimates = {
         name: _estimate(name, classes[name], speedup, since_s, until_s, left_out) for name, speedup in typed.items()
     }
@@ -140,20 +137,20 @@ def build_log_instance(
         gpu_types={each: GpuType() for each in types if any(each in speedup.curves for speedup in typed.values())},
     )
     for name, estimate in estimates.items():
-        if estimate.speedup.found.warning:
-            warnings.warn(f"classes.{name}.speedup: {estimate.speedup.found.warning}", DataWarning, stacklevel=2)
-        if not classes[name].completed[classes[name].run_s > 0.0].any():
-            message = (
-                f"classes.{name}: no run completed; sizes are those of runs that ended otherwise, perhaps too small"
-            )
-            warnings.warn(message, DataWarning, stacklevel=2)
-        if estimate.run_s.size == 1:
-            message = (
-                f"classes.{name}: its size rests on one job; how much sizes differ is taken from the other classes"
-            )
-            warnings.warn(message, DataWarning, stacklevel=2)
+        for doubt in _list_doubts(estimate):
+            warnings.warn(f"classes.{name}{doubt}", DataWarning, stacklevel=2)
     warn_few_jobs(instance, {name: len(estimate.jobs) for name, estimate in estimates.items()})
     return instance, {name: each.speeds * classes[name].run_s / SECONDS_PER_HOUR for name, each in typed.items()}
+
+
+def _list_doubts(estimate: _Estimate) -> Iterator[str]:
+    """Say why figures of a class may be off."""
+    if estimate.speedup.found.warning:
+        yield f".speedup: {estimate.speedup.found.warning}"
+    if not estimate.jobs.completed[estimate.jobs.run_s > 0.0].any():
+        yield ": no run completed; sizes are those of runs that ended otherwise, perhaps too small"
+    if estimate.run_s.size == 1:
+        yield ": its size rests on one job; how much sizes differ is taken from the other classes"
 
 
 def _find_most(name: str, jobs: Jobs, speedups: SpeedupSources, terms: LogTerms, max_width: int) -> int:
@@ -274,7 +271,7 @@ def _tell_source(
     if any(len(e.speedup.curves) > 1 for e in estimates.values()):
         source["GPU types"] = (
             "a class's completed runs compare them, as if nobody gave larger jobs the faster GPUs; "
-            f"on others classes {'are assumed to be as those that ran on both' if terms.pool_types else 'do not run'}"
+            "on others classes do not run"
         )
     if not terms.epochs:
         source["epochs"] = "assumed: one, with one speedup"

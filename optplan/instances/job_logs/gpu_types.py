@@ -29,21 +29,12 @@ _LARGEST_FACTOR = 1000.0
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """How many times faster a GPU type is than the reference type of a class."""
-
-    of: float
-    factor: float  #: The true one lies between ``of / factor`` and ``of * factor`` in 9 of 10 cases.
-
-
-@dataclass(frozen=True)
 class TypedSpeedup:
     """The speedup of a class on each GPU type, relative to the reference width on its reference type."""
 
     reference_type: str
     found: FoundSpeedup  #: On the reference type.
     curves: Mapping[str, Speedup]  #: By type.
-    ratios: Mapping[str, Ratio]  #: By type; those of one class only.
     speeds: FloatArray  #: (N,) At which each job ran; NaN where that is not known.
     is_placed: BoolColumn  #: (N,) Whether a job's type has a curve.
     words: str
@@ -69,7 +60,7 @@ def find_speedups(
     if len(types) == 1:
         found = sources.find(name, jobs)
         everywhere = np.ones(len(jobs), dtype=np.bool_)
-        return TypedSpeedup(types[0], found, {types[0]: found.curve}, {}, found.at(gpus), everywhere, found.words)
+        return TypedSpeedup(types[0], found, {types[0]: found.curve}, found.at(gpus), everywhere, found.words)
     ran = jobs.run_s > 0.0
     on = {each: jobs.gpu_type == jobs.words[each] for each in types}
     on = {each: which for each, which in on.items() if (which & ran).any()}
@@ -80,7 +71,7 @@ def find_speedups(
     reference = max(on, key=lambda each: (len(_widths(jobs, used[each])) > 1, used[each].sum()))
     found, here = sources.find(name, jobs[on[reference]]), on[reference]
     speeds, words = np.where(here, found.at(gpus), np.nan), f"on {reference} {found.words}"
-    typed = TypedSpeedup(reference, found, {reference: found.curve}, {}, speeds, here, words)
+    typed = TypedSpeedup(reference, found, {reference: found.curve}, speeds, here, words)
     for each, which in on.items():
         if each != reference:
             typed = _compare(name, jobs, sources, typed, (each, which), used, max_width)
@@ -109,7 +100,7 @@ def _compare(
     """Add what a class's runs on another type say; nothing where they cannot be compared."""
     gpu_type, there = other
     is_stated = name in sources.measured.throughputs or name in sources.assumed
-    has_own = sources.fits and not is_stated and len(_widths(jobs, used[gpu_type])) > 1
+    has_own = sources.name_fitted(name) != "none" and not is_stated and len(_widths(jobs, used[gpu_type])) > 1
     has_own |= name in sources.cards and name not in sources.measured.throughputs
     own = sources.find(name, jobs[there]) if has_own else typed.found
     at_own = own.at(jobs.gpus.astype(np.int64))
@@ -123,13 +114,12 @@ def _compare(
     deviations = np.concatenate([each - each.mean() for each in logs])
     standard = np.sqrt(deviations @ deviations / freedom * (1.0 / logs[0].size + 1.0 / logs[1].size))
     factor = min(float(np.exp(student_quantile(freedom) * standard)), _LARGEST_FACTOR)
-    ratio = Ratio(float(np.exp(logs[0].mean() - logs[1].mean())), factor)
-    said = f"; {gpu_type} is {ratio.of:.4g} times as fast by {logs[1].size:,} runs, within {factor - 1.0:.1%}"
+    ratio = float(np.exp(logs[0].mean() - logs[1].mean()))
+    said = f"; {gpu_type} is {ratio:.4g} times as fast by {logs[1].size:,} runs, within {factor - 1.0:.1%}"
     return replace(
         typed,
-        curves={**typed.curves, gpu_type: scale(own.curve, own.reference_width, ratio, max_width, Evidence.FITTED)},
-        ratios={**typed.ratios, gpu_type: ratio},
-        speeds=np.where(there, ratio.of * at_own, typed.speeds),
+        curves={**typed.curves, gpu_type: _scale(own, ratio, factor, max_width)},
+        speeds=np.where(there, ratio * at_own, typed.speeds),
         is_placed=typed.is_placed | there,
         words=f"{typed.words}{said}{f', there {own.words}' if has_own else ', by the same curve'}",
     )
@@ -146,50 +136,17 @@ def _add_card(name: str, sources: SpeedupSources, typed: TypedSpeedup, types: Se
     return replace(typed, curves={**typed.curves, **added}, words=typed.words + said)
 
 
-def scale(curve: Speedup, reference_width: int, ratio: Ratio, max_width: int, evidence: Evidence) -> TableSpeedup:
-    """Return a curve times a ratio, whose errors multiply; it says no more than the weaker of both."""
+def _scale(found: FoundSpeedup, ratio: float, factor: float, max_width: int) -> TableSpeedup:
+    """Return a curve times a fitted ratio, off by a factor at most; errors multiply, and the weaker evidence counts."""
+    curve = found.curve
     known = curve.known_widths()
     widths: IntArray = np.arange(1, max_width + 1) if known is None else known
     speedup = curve.at(widths)[0]
-    low, high = curve.band_at(widths, reference_width)
-    factors = np.maximum(high[0] / speedup, speedup / low[0]) * ratio.factor
+    low, high = curve.band_at(widths, found.reference_width)
+    factors = np.maximum(high[0] / speedup, speedup / low[0]) * factor
     return TableSpeedup(
         gpus=widths,
-        speedup=round_shared(ratio.of * speedup),
-        provenance=[find_weakest({kind, evidence.value}) for kind in curve.evidence_at(widths)],
+        speedup=round_shared(ratio * speedup),
+        provenance=[find_weakest({kind, Evidence.FITTED.value}) for kind in curve.evidence_at(widths)],
         error=np.round(np.minimum(factors, _LARGEST_FACTOR) - 1.0, ERROR_DECIMALS),
     )
-
-
-def pool(typed: Mapping[str, TypedSpeedup], types: Sequence[str], max_width: int) -> dict[str, TypedSpeedup]:
-    """Let classes run on types on which they did not, at the mean ratio of the classes that ran on both: assumed."""
-    # The 90 % band is that of one more class; of a single one nobody knows it, and it is as wide as the gain.
-    pooled = {}
-    for name, each in typed.items():
-        added = each
-        for gpu_type in types:
-            found = None if gpu_type in each.curves else _pool_ratio(each.reference_type, gpu_type, typed)
-            if found is None:
-                continue
-            ratio, classes = found
-            curve = scale(each.found.curve, each.found.reference_width, ratio, max_width, Evidence.ASSUMED)
-            said = f"; {gpu_type} assumed to be {ratio.of:.4g} times as fast, as for {', '.join(classes)}"
-            added = replace(added, curves={**added.curves, gpu_type: curve}, words=added.words + said)
-        pooled[name] = added
-    return pooled
-
-
-def _pool_ratio(left: str, entered: str, typed: Mapping[str, TypedSpeedup]) -> tuple[Ratio, list[str]] | None:
-    """Return how a type compares with another on average over the classes that ran on both; None without any."""
-    logs = {}
-    for name, each in typed.items():
-        ratios = {each.reference_type: 1.0, **{gpu_type: ratio.of for gpu_type, ratio in each.ratios.items()}}
-        if left in ratios and entered in ratios:
-            logs[name] = np.log(ratios[entered] / ratios[left])
-    if not logs:
-        return None
-    found = np.array([*logs.values()])
-    width = abs(found[0])
-    if found.size > 1:
-        width = student_quantile(found.size - 1) * found.std(ddof=1) * np.sqrt(1.0 + 1.0 / found.size)
-    return Ratio(float(np.exp(found.mean())), min(float(np.exp(width)), _LARGEST_FACTOR)), list(logs)

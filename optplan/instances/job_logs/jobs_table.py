@@ -19,15 +19,21 @@ from optplan.instances.job_logs.records import COMPLETED, RULES
 from optplan.schema import FloatArray
 
 
-def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *, overwrite: bool = False) -> None:
-    """Write the jobs of some classes, with GPU-hours (N,) or NaN, by their arrival, as CSV or Parquet."""
+def tabulate_jobs(classes: Classes, sizes: Mapping[str, FloatArray]) -> dict[str, list[Any]]:
+    """Return the columns of the jobs of some classes, with GPU-hours (N,) or NaN; None is not known."""
     columns: dict[str, list[Any]] = {}
     for name, jobs in classes.items():
         for column, values in _list_columns(name, jobs, sizes.get(name, np.full(len(jobs), np.nan))).items():
             columns.setdefault(column, []).extend(values)
+    return columns
+
+
+def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *, overwrite: bool = False) -> None:
+    """Write the jobs of some classes, with GPU-hours (N,) or NaN, by their arrival, as CSV or Parquet."""
     arrive_s = np.concatenate([jobs.arrive_s for jobs in classes.values()])
     order = np.argsort(arrive_s, kind="stable").tolist()
-    columns = {column: [values[place] for place in order] for column, values in columns.items()}
+    columns = {column: [values[place] for place in order] for column, values in tabulate_jobs(classes, sizes).items()}
+    columns["completed"] = ["true" if each else "false" for each in columns["completed"]]
     part_ids(columns["id"])
     if is_parquet(path):
         target = io.BytesIO()
@@ -49,7 +55,7 @@ def _list_columns(name: str, jobs: Jobs, sizes: FloatArray) -> dict[str, list[An
         "gpus": jobs.gpus.tolist(),
         "gpu_type": jobs.list_words(jobs.gpu_type),
         "state": _name_states(jobs),
-        "completed": ["true" if each else "false" for each in jobs.completed.tolist()],
+        "completed": jobs.completed.tolist(),
         "size_gpu_hours": _say(sizes),
     }
 

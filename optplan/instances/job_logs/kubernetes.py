@@ -8,7 +8,7 @@ from typing import Any
 
 from optplan.errors import DataError
 from optplan.instances.job_logs.columns import Jobs
-from optplan.instances.job_logs.records import BACKWARDS, BROKEN, LeftOut, Row, read_count
+from optplan.instances.job_logs.records import BACKWARDS, BROKEN, LeftOut, LogReading, Row, read_count
 from optplan.instances.job_logs.times import Clock
 from optplan.instances.plain_data import read_data
 
@@ -21,7 +21,7 @@ _COMMAND = "kubectl get jobs --all-namespaces -o json > jobs.json"
 _PHASES = {"Succeeded": "completed", "Failed": "failed", "Running": "running", "Pending": "pending"}
 
 
-def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut) -> Jobs:
+def read_kubernetes(path: Path, reading: LogReading, left_out: LeftOut) -> Jobs:
     """Return the rows of a log's Jobs, or pods where it has none; a label, or ``namespace``, names their classes."""
     items = _read_items(path)
     jobs = [(place, item) for place, item in enumerate(items, start=1) if item.get("kind") == "Job"]
@@ -32,7 +32,7 @@ def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_
     rows = []
     for where, item in jobs or pods:
         try:
-            row = read(item, clock, class_column, where)
+            row = read(item, reading.clock, reading.class_column, where)
         except ValueError as error:
             left_out.add(BROKEN, where, str(error))
             continue

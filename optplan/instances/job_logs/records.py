@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.instances.job_logs.times import Clock, find_zone
 from optplan.schema import LARGEST_COUNT
 
@@ -81,14 +81,6 @@ def read_count(given: str | float, what: str = "gpus") -> int:
     if not (0 <= number <= LARGEST_COUNT and number.is_integer()):
         raise ValueError(f"{what} is {show_value(given)}; a whole number from 0 to {LARGEST_COUNT:,} is needed")
     return int(number)
-
-
-def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
-    """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``."""
-    for ending, text in texts.items():
-        if text not in list(Rule):
-            raise UsageError(f"--rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed")
-    return {read_ending(ending): Rule(text) for ending, text in texts.items()}
 
 
 def rule_of(ending: str, rules: Mapping[str, Rule], file: str, line: int) -> Rule:
@@ -180,7 +172,6 @@ class LogReading:
     columns: Mapping[str, str] = field(default_factory=dict)
     class_column: str | None = None  #: The column (label of Kubernetes) whose values name classes.
     gpus: int | None = None  #: How many GPUs each job has, where the table does not say it.
-    delimiter: str | None = None  #: Between two fields; None finds out.
     rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))  #: What becomes of a job, by how it ended.
     #: since, until: Only jobs submitted from then on, and before then; ``since_s`` and ``until_s`` are seconds since
     #: 1970.
@@ -189,13 +180,15 @@ class LogReading:
     gpu_type: str | None = None  #: Only jobs on it, and those of which the log does not say the type.
     since_s: float | None = field(init=False)
     until_s: float | None = field(init=False)
+    clock: Clock = field(init=False)  #: Reads the times of the log.
 
     def __post_init__(self) -> None:
-        """Read the ends of the span."""
-        clock = Clock(find_zone(self.timezone))
+        """Read the ends of the span, which are in ISO 8601 whatever the log's times are."""
+        zone = find_zone(self.timezone)
+        object.__setattr__(self, "clock", Clock(zone, self.time_format))
         for what, text in (("since", self.since), ("until", self.until)):
             try:
-                moment = None if text is None else clock.read(text)
+                moment = None if text is None else Clock(zone).read(text)
             except ValueError as error:
                 raise DataError(what, str(error), "correct it") from None
             object.__setattr__(self, f"{what}_s", moment)

@@ -28,7 +28,7 @@ from optplan.instances.job_logs.columns import (
     read_columns,
     to_texts,
 )
-from optplan.instances.job_logs.records import BROKEN, LeftOut, read_count, read_ending
+from optplan.instances.job_logs.records import BROKEN, LeftOut, LogReading, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 
 #: What prints a log that can be read.
@@ -47,13 +47,11 @@ _MOST_TASKS = 4_000_001
 _GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)", re.ASCII)
 
 
-def read_sacct(
-    path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut, delimiter: str | None = None
-) -> Jobs:
+def read_sacct(path: Path, reading: LogReading, left_out: LeftOut) -> Jobs:
     """Return the rows of a log, with times of the cluster's zone; what is left out is counted."""
-    reader = _Reader(clock)
-    place = partial(_find_columns, path, class_column)
-    rows = read_columns(path, place, reader.read, left_out, delimiter=delimiter or "|", quoted=False)
+    reader = _Reader(reading.clock)
+    place = partial(_find_columns, path, reading.class_column)
+    rows = read_columns(path, place, reader.read, left_out, delimiter="|", quoted=False)
     return _part_tasks(rows, left_out) if reader.waits else rows
 
 
@@ -96,7 +94,7 @@ class _Reader:
 
     def __init__(self, clock: Clock) -> None:
         self._words = words = Words()
-        self._times, self._elapsed = Times(clock.read, by_hour=clock.form is None), Times(read_seconds)
+        self._times, self._elapsed = Times(clock.read), Times(read_seconds)
         self._endings = Memo(lambda state: words[read_ending(state)])
         self.waits = False  #: Whether tasks of an array wait together.
         self._gpus, self._types = Memo(lambda tres: read_gpus(tres)[0]), Memo(lambda tres: words[read_gpus(tres)[1]])

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -66,17 +65,14 @@ class Measured:
 
 
 def read_measured(path: Path, name: str = "") -> Measured:
-    """Read throughputs of classes, CSV or JSON, or what ``optplan measure jobs`` wrote of the class of that name."""
-    # JSON has a list of objects, or an object with one such list among its fields.
-    data: Any = read_data(path) if path.suffix == ".json" else None
-    if isinstance(data, Mapping) and "speedup" in data:
-        return _read_profile(path, name or path.stem, data)
+    """Read a table of throughputs of classes, or what ``optplan measure jobs`` wrote of the class of that name."""
+    if path.suffix == ".json":
+        return _read_profile(path, name or path.stem, read_data(path))
     if name:
         fix = "leave its name away, or give what `optplan measure jobs` wrote of the class"
         raise DataError(str(path), f"is a table of throughputs, which names its classes itself (not {name!r})", fix)
     found: Throughputs = defaultdict(lambda: ([], []))
-    rows = _list_objects(path, data) if path.suffix == ".json" else read_rows(path, THROUGHPUT_COLUMNS)
-    for line, (each, gpus, rate) in rows:
+    for line, (each, gpus, rate) in read_rows(path, THROUGHPUT_COLUMNS):
         samples = parse_number(path, line, "samples_per_s", rate)
         if samples <= 0:
             raise DataError(f"{path}:{line}", f"samples_per_s is {rate}; a number above zero is needed", "leave it out")
@@ -87,8 +83,11 @@ def read_measured(path: Path, name: str = "") -> Measured:
     return Measured(dict(found))
 
 
-def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
+def _read_profile(path: Path, name: str, data: object) -> Measured:
     """Read the fields of a class that `optplan measure jobs` wrote: a table on one type of GPU, and its pauses."""
+    if not isinstance(data, Mapping) or "speedup" not in data:
+        fix = f"give that, or a CSV with {', '.join(THROUGHPUT_COLUMNS)}"
+        raise DataError(str(path), "is not what `optplan measure jobs` wrote of a class", fix)
     curves = data["speedup"]
     if not isinstance(curves, Mapping) or len(curves) != 1:
         raise DataError(f"{path.name}: speedup", "one table, of one type of GPU, is needed", "leave the others out")
@@ -104,22 +103,6 @@ def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
     pauses = {} if pause is None else {name: float(pause)}
     errors = {} if table.error is None else {name: table.error}
     return Measured({name: (table.gpus.tolist(), table.speedup.tolist())}, pauses, errors)
-
-
-def _list_objects(path: Path, data: object) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the rows of a list of objects, or of the one such list among an object's fields."""
-    if isinstance(data, Mapping):
-        lists = [value for value in data.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
-        data = lists[0] if len(lists) == 1 else None
-    needed = f"a list of objects with {', '.join(THROUGHPUT_COLUMNS)} is needed"
-    if not isinstance(data, list):
-        raise DataError(str(path), "is no table of throughputs", needed)
-    rows = []
-    for number, each in enumerate(data):
-        if not isinstance(each, dict) or not set(THROUGHPUT_COLUMNS) <= set(each):
-            raise DataError(f"{path}[{number}]", f"got {show_value(each)}", needed)
-        rows.append((number, tuple(str(each[column]) for column in THROUGHPUT_COLUMNS)))
-    return rows
 
 
 def read_assumption(text: str) -> AmdahlSpeedup | PowerSpeedup:
@@ -143,8 +126,7 @@ class SpeedupSources:
 
     measured: Measured  #: What was measured.
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
-    fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
-    #: By class, or under an empty name for all others, which runs count for fits: ``completed`` ones or ``all``.
+    #: By class, or under an empty name for all others, which runs are fitted: ``completed`` ones, ``all`` or ``none``.
     fit_runs: Mapping[str, str] = field(default_factory=dict)
     cards: Mapping[str, CardSpeedup] = field(default_factory=dict)  #: What follows from model cards, by class.
 
@@ -169,8 +151,9 @@ class SpeedupSources:
         if name in self.assumed:
             return _assume(self.assumed[name])
         widths = np.unique(gpus).tolist()
-        if self.fits and len(widths) > 1:
-            return _fit(gpus, hours, f"{gpus.size:,}{'' if self._fits_all(name) else ' completed'} runs")
+        fitted = self.name_fitted(name)
+        if fitted != "none" and len(widths) > 1:
+            return _fit(gpus, hours, f"{gpus.size:,}{'' if fitted == 'all' else ' completed'} runs")
         if "" in self.assumed:
             return _assume(self.assumed[""])
         ran = np.unique(jobs.gpus[jobs.run_s > 0.0]).tolist()
@@ -186,13 +169,14 @@ class SpeedupSources:
 
     def choose_runs(self, name: str, jobs: Jobs) -> BoolColumn:
         """Return (N,) which runs of a class say how fast it is."""
-        return (jobs.run_s > 0.0) & (jobs.completed | self._fits_all(name))
+        return (jobs.run_s > 0.0) & (jobs.completed | (self.name_fitted(name) == "all"))
 
-    def _fits_all(self, name: str) -> bool:
+    def name_fitted(self, name: str) -> str:
+        """Say which runs of a class are fitted."""
         which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
-        if which not in ("completed", "all"):
-            raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
-        return which == "all"
+        if which not in ("completed", "all", "none"):
+            raise UsageError(f"--fit-runs: got {which!r}; completed, all or none is needed")
+        return which
 
 
 def _take_card(

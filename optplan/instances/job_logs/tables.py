@@ -23,7 +23,7 @@ from optplan.instances.job_logs.columns import (
     to_texts,
 )
 from optplan.instances.job_logs.records import LeftOut, LogReading, read_count, read_ending
-from optplan.instances.job_logs.times import Clock, read_seconds
+from optplan.instances.job_logs.times import read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: What tables call the columns, in small letters and in order of preference; W&B and MLflow among them.
@@ -56,15 +56,15 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NOWHERE = "\x1f"
 
 
-def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Jobs:
+def read_table(path: Path, reading: LogReading, left_out: LeftOut) -> Jobs:
     """Return the rows of a table, with or without a byte order mark; what is left out is counted."""
-    delimiter = reading.delimiter or ("," if is_parquet(path) else _find_delimiter(path))
+    delimiter = "," if is_parquet(path) else _find_delimiter(path)
 
     def place(header: list[str]) -> list[int]:
         places = _find_columns(path, header, reading)
         return [places.get(role, len(header)) for role in _ROLES]
 
-    return read_columns(path, place, _Reader(reading, clock).read, left_out, delimiter=delimiter)
+    return read_columns(path, place, _Reader(reading).read, left_out, delimiter=delimiter)
 
 
 def _find_delimiter(path: Path) -> str:
@@ -112,10 +112,10 @@ def _refuse_without(path: Path, header: list[str], role: str, what: str) -> None
 class _Reader:
     """Reads blocks of columns; what it has read once it knows."""
 
-    def __init__(self, reading: LogReading, clock: Clock) -> None:
+    def __init__(self, reading: LogReading) -> None:
         self._gpus = reading.gpus
         self._words = words = Words()
-        self._times = Times(clock.read, by_hour=clock.form is None)
+        self._times = Times(reading.clock.read, by_hour=reading.time_format is None)
         self._durations = [
             Memo(partial(read_seconds, unit_s=unit_s)) for unit_s in (1.0, SECONDS_PER_MINUTE, SECONDS_PER_HOUR)
         ]

@@ -26,15 +26,11 @@ def _runs(*runs: tuple[int, float], completed: bool = True) -> Jobs:
     )
 
 
-def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
-    """The same figures, also as a list within an object."""
-    table, listed, within = tmp_path / "t.csv", tmp_path / "t.json", tmp_path / "w.json"
+def test_throughputs_come_as_csv(tmp_path: Path) -> None:
+    """The figures of each class, as they stand there."""
+    table = tmp_path / "t.csv"
     table.write_text(TABLE, encoding="utf-8")
-    rows = [{"class": "vision", "gpus": k, "samples_per_s": s} for k, s in ((1, 100), (2, 180.0), (4, 300))]
-    listed.write_text(json.dumps(rows), encoding="utf-8")
-    within.write_text(json.dumps({"device": "T4", "throughputs": rows}), encoding="utf-8")
-    expected = {"vision": ([1, 2, 4], [100.0, 180.0, 300.0])}
-    assert read_measured(table) == read_measured(listed) == read_measured(within) == Measured(expected)
+    assert read_measured(table) == Measured({"vision": ([1, 2, 4], [100.0, 180.0, 300.0])})
 
 
 def test_a_profile_of_one_class(tmp_path: Path) -> None:
@@ -63,7 +59,11 @@ def test_a_profile_of_one_class(tmp_path: Path) -> None:
         ("t.csv", TABLE + "vision,8,0\n", r"t\.csv:5: samples_per_s is 0; a number above zero is needed; leave it"),
         ("t.csv", TABLE + "vision,0,5\n", r"t\.csv:5: gpus is '0'; a whole number of at least 1"),
         ("t.csv", "class,gpus,samples_per_s\n", r"has no throughputs; give rows of class, gpus, samples_per_s"),
-        ("t.json", '[{"class": "x"}]', r"t\.json\[0\]: got \{'class': 'x'\}; a list of objects with class, gpus"),
+        (
+            "t.json",
+            '[{"class": "x"}]',
+            r"t\.json: is not what `optplan measure jobs` wrote of a class; give that, or a CSV with class",
+        ),
         ("t.json", '{"speedup": {}}', r"t\.json: speedup: one table, of one type of GPU, is needed"),
         ("t.json", '{"speedup": {"t4": {"form": "amdahl"}}}', r"t\.json: speedup\.t4"),
         ("t.json", '{"speedup": {"t4": {"gpus": [1], "speedup": [[1], [1]]}}}', r"has a row for each epoch; give one"),
@@ -77,7 +77,11 @@ def test_a_profile_of_one_class(tmp_path: Path) -> None:
             '{"speedup": {"h100": {"gpus": [1], "speedup": [1], "provenance": "card"}}}',
             r"was computed from a model card, not measured; give it by --card t=",
         ),
-        ("t.json", '{"a": 1}', r"t\.json: is no table of throughputs; a list of objects with class, gpus"),
+        (
+            "t.json",
+            '{"a": 1}',
+            r"t\.json: is not what `optplan measure jobs` wrote of a class; give that, or a CSV with class",
+        ),
     ],
 )
 def test_throughputs_that_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -106,14 +110,14 @@ def test_what_is_known_best_comes_first() -> None:
     """Measured, then stated for the class, then its own runs, then what is stated for all."""
     measured = {"vision": ([1, 2, 4], [100.0, 180.0, 300.0])}
     runs, narrow = _runs((1, 4.0), (2, 2.5), (4, 1.8)), _runs((2, 1.0), (2, 2.0))
-    sources = SpeedupSources(Measured(measured), {"nlp": "power:0.5", "": "linear"})
+    sources, none = SpeedupSources(Measured(measured), {"nlp": "power:0.5", "": "linear"}), {"": "none"}
     assert sources.find("vision", runs).words == "measured at 1, 2, 4 GPUs"
     assert sources.find("nlp", runs).words == "assumed: power:0.5"
     assert sources.find("other", runs).words.startswith("fitted to 3 completed runs on 1, 2, 4 GPUs: ")
     assert sources.find("other", narrow).words == "assumed: linear"
-    assert SpeedupSources(Measured({}), {"": "linear"}, fits=False).find("other", runs).words == "assumed: linear"
+    assert SpeedupSources(Measured({}), {"": "linear"}, fit_runs=none).find("other", runs).words == "assumed: linear"
     with pytest.raises(DataError, match=r"x\.speedup: is not known: its runs are not to be fitted; measure it"):
-        SpeedupSources(Measured({}), {}, fits=False).find("x", runs)
+        SpeedupSources(Measured({}), {}, fit_runs=none).find("x", runs)
 
 
 def test_where_a_speedup_comes_from_is_a_part_of_it() -> None:
