@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
@@ -27,7 +27,15 @@ _LONGEST_ARRAY = 1000
 _START_S = 60
 
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
-_GpuType = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
+
+
+def _require_type(text: str) -> str:
+    if not re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?", text):
+        raise ValueError(f"got {text!r}; the name of a GPU type in gres.conf is needed")
+    return text
+
+
+_GpuType = Annotated[str, AfterValidator(_require_type)]
 
 #: Fields of the template that are options of sbatch, for all jobs and for those that hold nodes alone.
 _OF_ALL = ("partition", "account", "qos")

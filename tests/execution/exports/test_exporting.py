@@ -146,6 +146,12 @@ def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
         (
             "two-stages",
             "slurm",
+            {"template": {"gpus": {"V100": "a b"}}},
+            "gpus.V100: got 'a b'; the name of a GPU type",
+        ),
+        (
+            "two-stages",
+            "slurm",
             {"template": {"gpus": {"T4": "x"}}},
             "template.gpus.T4: the plan has none of that name",
         ),
