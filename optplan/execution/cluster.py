@@ -271,7 +271,7 @@ def _list_trials(state: State, since_s: float) -> list[MeasuredTrial]:
     take, and all else for the start.
     """
     measured = []
-    for each in state.past:
+    for each in state.past_operations:
         operation, timings = each.operation, each.timings
         steps = int(timings.get("steps", 0.0))
         if each.phase is not Phase.ENDED or each.wanted_s < since_s or not steps:

@@ -329,7 +329,7 @@ def _plan_segment(segment: SegmentState) -> SegmentOutcome:
 
 
 def _describe_segment(state: State, segment: SegmentState) -> SegmentOutcome:
-    operations = [each for each in state.past if each.operation.segment == segment.segment.id]
+    operations = [each for each in state.past_operations if each.operation.segment == segment.segment.id]
     opened_s, began_s, ended_s, end_s = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return _plan_segment(segment).replace(
         actual_start_s=opened_s,

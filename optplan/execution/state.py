@@ -236,7 +236,7 @@ class State(RunState):
         self.pools = {segment.pool: set() for segment in plan.segments}
         self.segments = {segment.id: SegmentState(segment) for segment in plan.segments}
         #: Operations that are over.
-        self.past: list[OperationState] = []
+        self.past_operations: list[OperationState] = []
         self.open: set[str] = set()
 
     def operation_of(self, wanted: told.OperationWanted) -> Operation:
@@ -318,7 +318,7 @@ class State(RunState):
 
     def _end(self, record: told.OperationEnded | told.OperationFailed) -> None:
         ended = self.operations.pop(record.operation)
-        self.past.append(ended)
+        self.past_operations.append(ended)
         operation, ended.end_s = ended.operation, record.t
         state, trial = self.segments[operation.segment], self.trials[operation.trial]
         if isinstance(record, told.OperationEnded):

@@ -312,7 +312,7 @@ def test_a_driver_killed_at_any_moment_changes_nothing(plan_of: PlanOf, tmp_path
         assert outcome.time_s == pytest.approx(undisturbed.time_s)
         assert outcome.cost_usd == pytest.approx(undisturbed.cost_usd)
         state = read_run(out).state
-        started = [(o.operation.segment, o.operation.trial) for o in state.past]
+        started = [(o.operation.segment, o.operation.trial) for o in state.past_operations]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
 

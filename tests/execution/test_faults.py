@@ -403,7 +403,7 @@ def test_a_search_ends_as_without_faults(
         assert outcome.winner.replace(iterations=0) == expected.winner.replace(iterations=0), told
         state = read_run(out).state
         assert not any((world.inner._nodes, world.inner._running, state.operations, state.held_nodes())), told
-        operations = {each.operation.id: each.operation for each in state.past}
+        operations = {each.operation.id: each.operation for each in state.past_operations}
         whole = [
             operations[each.operation]
             for each in read_records(out)

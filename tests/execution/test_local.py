@@ -233,8 +233,8 @@ def test_kill_9_of_the_driver_during_a_resize(plan_of: PlanOf, tmp_path: Path, k
     assert outcome.winner is not None
     assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, FAST, 40)
     state = read_run(out).state
-    assert sorted(o.operation.segment for o in state.past) == [*["b1-s1"] * 4, "b1-s2"]
-    assert not any(o.phase == "failed" for o in state.past)
+    assert sorted(o.operation.segment for o in state.past_operations) == [*["b1-s1"] * 4, "b1-s2"]
+    assert not any(o.phase == "failed" for o in state.past_operations)
 
 
 def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None
     assert (outcome.code, outcome.failed, outcome.winner.trial) == (0, {}, FAST)
     assert outcome.winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
     state = read_run(out).state
-    ended = [(o.operation.segment, o.operation.trial) for o in state.past if o.phase == "ended"]
+    ended = [(o.operation.segment, o.operation.trial) for o in state.past_operations if o.phase == "ended"]
     assert len(ended) == len(set(ended)) == 5
     assert outcome.segments[0].failures == 2
 

@@ -137,7 +137,7 @@ def test_a_machine_that_shuts_down_pauses_a_run(plan_of: PlanOf, tmp_path: Path,
     assert fork(lambda: run(plan, replan_above=None, **given).code) == 143
     assert processes.find() == []
     state = read_run(out).state
-    assert [each.phase.value for each in state.past] == ["ended"] * 4
+    assert [each.phase.value for each in state.past_operations] == ["ended"] * 4
     assert all(trial.checkpoint for trial in state.trials.values())
     require_same_end(out)
 

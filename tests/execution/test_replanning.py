@@ -451,7 +451,7 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
         found = SearchRun.read(out)
         state = found.state
         assert found.describe() == outcome, "the journal replays to the same state"
-        started = [(o.operation.segment, o.operation.trial) for o in state.past]
+        started = [(o.operation.segment, o.operation.trial) for o in state.past_operations]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
 

@@ -317,7 +317,7 @@ def test_a_copy_of_a_run_neither_adopts_nor_ends_its_processes(
     outcome = resume(out)
     assert (outcome.code, outcome.winner and outcome.winner.trial) == (0, FAST)
     state = read_run(out).state
-    assert {o.operation.attempt for o in state.operations.values()} == {1}, "what it had started was there all the time"
+    assert {o.operation.attempt for o in state.past_operations} == {1}, "what it had started was there all the time"
 
 
 def test_gpus_are_held_by_whoever_runs_on_them(

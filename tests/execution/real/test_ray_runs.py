@@ -60,7 +60,7 @@ def require_same_end(out: Path, *, parts: bool = False) -> State:
     best = state.trials[FAST]
     assert (best.iterations, best.metrics["loss"]) == (30, pytest.approx(9.0 * 0.4**60, abs=1e-12))
     assert not any(trial.why_dropped for trial in state.trials.values())
-    ended = [(o.operation.segment, o.operation.trial) for o in state.past if o.phase is Phase.ENDED]
+    ended = [(o.operation.segment, o.operation.trial) for o in state.past_operations if o.phase is Phase.ENDED]
     assert len(set(ended)) == 7
     assert parts or len(ended) == 7, "each trial ended each of its stages once"
     return state
@@ -75,7 +75,7 @@ def test_kills(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> No
     run_alone("ray_runs.py", folder, "mishaps")
     for name in ("driver", "early"):
         state = require_same_end(folder / name)
-        assert {each.operation.attempt for each in state.past} == {1}, "nothing was started twice"
+        assert {each.operation.attempt for each in state.past_operations} == {1}, "nothing was started twice"
     state = require_same_end(folder / "interrupted", parts=True)
     assert any(isinstance(record, Paused) for record in read_records(folder / "interrupted"))
     state = require_same_end(folder / "actor")
