@@ -180,7 +180,7 @@ class LogReading:
     gpu_type: str | None = None  #: Only jobs on it, and those of which the log does not say the type.
     since_s: float | None = field(init=False)
     until_s: float | None = field(init=False)
-    clock: Clock = field(init=False)  #: Reads the times of the log.
+    clock: Clock = field(init=False)  # reads the times of the log
 
     def __post_init__(self) -> None:
         """Read the ends of the span, which are in ISO 8601 whatever the log's times are."""
