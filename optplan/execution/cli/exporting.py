@@ -54,13 +54,23 @@ def _list_targets() -> list[str]:
     "--launcher", type=click.Choice(["single", "torchrun"]), help="What starts the command; single by default."
 )
 @click.option("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
-@click.option("--seed", type=int, help="Draws the configurations; 0 by default.")
+@click.option("--seed", type=click.IntRange(min=0), help="Draws the configurations; 0 by default.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
-@click.option("--time-quantile", type=float, help="Time limits cover this fraction of the times; 0.99 by default.")
-@click.option("--margin", type=float, help="Time limits are that quantile times one plus this; 0.5 by default.")
-@click.option("--gpus-per-node", type=int, help="GPUs of one of the target's nodes; the plan's by default.")
-@click.option("--retries", type=int, help="Starts of a job after it has failed; 2 by default.")
+@click.option(
+    "--time-quantile",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    help="Time limits cover this fraction of the times; 0.99 by default.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, max=100),
+    help="Time limits are that quantile times one plus this; 0.5 by default.",
+)
+@click.option(
+    "--gpus-per-node", type=click.IntRange(min=1), help="GPUs of one of the target's nodes; the plan's by default."
+)
+@click.option("--retries", type=click.IntRange(min=0), help="Starts of a job after it has failed; 2 by default.")
 @click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
 @force_option
 def export(

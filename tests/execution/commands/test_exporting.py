@@ -93,6 +93,25 @@ def test_a_template_of_another_type_is_refused(run: Runner, search: tuple[str, .
         assert (done.code, said in done.err) == (1, True), done.err
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--margin", "-1", "-1.0 is not in the range"),
+        ("--time-quantile", "1", "1.0 is not in the range"),
+        ("--retries", "-1", "-1 is not in the range"),
+        ("--seed", "-1", "-1 is not in the range"),
+        ("--gpus-per-node", "0", "0 is not in the range"),
+    ],
+)
+def test_numbers_out_of_range_are_wrong_usage(
+    run: Runner, search: tuple[str, ...], tmp_path: Path, option: str, value: str, said: str
+) -> None:
+    """The option and what is allowed are named, and nothing is written."""
+    done = run(*search, "--out", tmp_path / "jobs", option, value)
+    assert (done.code, f"'{option}': {said}" in done.err) == (2, True), done.err
+    assert not (tmp_path / "jobs").exists()
+
+
 def test_folders_that_are_none_are_refused(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
     """A file, a link to nowhere, and a folder without an export."""
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
