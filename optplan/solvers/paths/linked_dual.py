@@ -71,25 +71,14 @@ class LinkedShortfall:
 class LeastLimit:
     """The least that one limit has to be while all others stay."""
 
-    #: Which limit.
-    limit: int
-    #: Its least value that some mixed plan keeps; a lower bound on it when time ran out.
+    #: Its least value that some mixed plan keeps, or a lower bound on it when time ran out; infinite where no value
+    #: helps, because the others cannot be kept without it either.
     least: float
     #: (L,) Proof: 1 for the limit itself, and the least weighted consumption less multipliers . (the other limits) is
-    #: ``least``.
+    #: ``least``. Where no value helps 0, and even the least weighted consumption exceeds the limits so weighted.
     multipliers: FloatArray
-    #: Whether a plan keeps the limits with ``least`` in place; False only when time ran out.
+    #: Whether a plan keeps the limits with ``least`` in place; False where time ran out, or no value helps.
     attained: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Futility:
-    """Proof that no value of one limit helps: the others cannot be kept without it either."""
-
-    #: Which limit.
-    limit: int
-    #: (L,) 0 for the limit itself; even the least consumption weighted by these exceeds the limits so weighted.
-    multipliers: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +258,7 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
 def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -> FloatArray | None:
     """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does."""
     found = _relax(generation, limit)
-    if isinstance(found, Futility):  # the others are kept within the tolerance only
+    if found.least == math.inf:  # the others are kept within the tolerance only
         return None
     if not found.attained and (generation.effort.stopwatch.expired or not bound.attained):
         raise OutOfEffortError("time")
@@ -299,18 +288,15 @@ def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: Floa
     return bool(abs(bound.bound - reached) <= TUNING.same_bound * (bound.bound + paid))
 
 
-def find_relaxations(family: PathFamily, shortfall: LinkedShortfall) -> tuple[LeastLimit | Futility, ...]:
-    """Return for each limit the least that it has to be for the others to be kept.
-
-    There is a futility where the other limits cannot be kept whatever this one is.
-    """
+def find_relaxations(family: PathFamily, shortfall: LinkedShortfall) -> tuple[LeastLimit, ...]:
+    """Return for each limit the least that it has to be for the others to be kept."""
     generation = ColumnGeneration(family, Effort())
     generation.add(shortfall.graph, shortfall.columns)
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
-def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
-    """Return the least of one limit, or the proof that the others cannot be kept."""
+def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit:
+    """Return the least of one limit."""
     limits = generation.family.limits.copy()
     limits[limit] = math.inf
     weights = np.zeros(limits.size)
@@ -320,8 +306,8 @@ def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
         if limits.size > 1:
             generation.find_factor(limits, feasibility)
             if feasibility.bound > most_within(1.0):
-                return Futility(limit, feasibility.multipliers)
+                return LeastLimit(math.inf, feasibility.multipliers, attained=False)
         generation.minimise(Aim(0.0, weights, widen(limits, feasibility)), progress)
     except OutOfEffortError:
         progress.attained = False
-    return LeastLimit(limit, progress.bound, weights + progress.multipliers, progress.attained)
+    return LeastLimit(progress.bound, weights + progress.multipliers, progress.attained)
