@@ -252,7 +252,10 @@ def read_columns(
             picked, width, first = place(header), len(header), 1
         block, wrong = _read_block(lines[first:], rows[first:], picked, width, read, left_out)
         rows_read += len(block)
-        usable = block[_find_usable(block, wrong, left_out)]
+        readable = np.ones(len(block), dtype=np.bool_)
+        readable[list(wrong)] = False
+        leave_out(block, readable & (block.run_s < 0.0), BACKWARDS, left_out)
+        usable = block[readable & ~(block.run_s < 0.0)]
         found.words = usable.words
         found.put(usable, count)
         count += len(usable)
@@ -279,14 +282,6 @@ def _read_block(
     for at, message in sorted(wrong.items()):
         left_out.add(BROKEN, int(block.where[at]), message)
     return block, wrong
-
-
-def _find_usable(block: Jobs, wrong: Wrong, left_out: LeftOut) -> BoolColumn:
-    """Return (N,) which rows can be read and end after they start; those that do not are counted."""
-    usable = np.ones(len(block), dtype=np.bool_)
-    usable[list(wrong)] = False
-    leave_out(block, usable & (block.run_s < 0.0), BACKWARDS, left_out)
-    return usable & ~(block.run_s < 0.0)
 
 
 def leave_out(jobs: Jobs, which: BoolColumn, reason: str, left_out: LeftOut) -> None:

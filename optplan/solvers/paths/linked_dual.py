@@ -138,7 +138,11 @@ def maximise_bound(
         progress.multipliers, progress.attained = nothing, False
         progress.bound = generation.family.best_paths(nothing).total_value
     graph, columns = generation.graph, generation.columns
-    mixture = None if progress.master is None else _mix(progress.master, graph, columns)
+    mixture = None
+    if progress.master is not None:
+        used = np.flatnonzero(progress.master.fractions)
+        used = used[np.argsort(graph[used], kind="stable")]
+        mixture = mix_columns(graph[used], progress.master.fractions[used], columns.take(used))
     return LinkedBound(
         limits=limits,
         multipliers=progress.multipliers,
@@ -171,13 +175,6 @@ def widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
     # a program without any room at all is more than the engine can tell from an infeasible one.
     factor = max(factor, feasibility.bound) * (1.0 + 0.25 * ROUNDING)
     return limits * factor if 1.0 < factor <= 1.0 + 2.0 * LIMIT_TOLERANCE else limits
-
-
-def _mix(master: MasterSolution, graph: IntArray, columns: PathBatch) -> Mixture:
-    """Return the mixture of a master's solution."""
-    used = np.flatnonzero(master.fractions)
-    used = used[np.argsort(graph[used], kind="stable")]
-    return mix_columns(graph[used], master.fractions[used], columns.take(used))
 
 
 def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None) -> PriceRange:

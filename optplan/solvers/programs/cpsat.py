@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,13 +64,6 @@ _ENDINGS = {
     "INFEASIBLE": (Status.INFEASIBLE, Termination.COMPLETED),
     "UNKNOWN": (Status.UNKNOWN, Termination.TIME_LIMIT),
 }
-
-
-class _Values(Protocol):
-    """What knows the values of variables: a solver that has run, or one that has found a solution."""
-
-    def value(self, expression: cp_model.LinearExprT) -> int:
-        """Return the value of a variable."""
 
 
 def solve_program(program: Program, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION) -> ProgramOutcome:
@@ -189,7 +182,7 @@ def _solve_rounded(
         model.add_linear_constraint(cp_model.LinearExpr.weighted_sum(own, row.coefficients), row.least, row.most)
     model.minimize(cp_model.LinearExpr.weighted_sum(columns, rounded.cost))
 
-    def read(values: _Values) -> FloatArray:
+    def read(values: cp_model.CpSolver | cp_model.CpSolverSolutionCallback) -> FloatArray:
         return rounded.read(np.array([values.value(column) for column in columns], dtype=np.float64))
 
     def scale_back(bound: float) -> float | None:
