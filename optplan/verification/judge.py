@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -174,7 +174,6 @@ def require_own(instance: Instance, result: Result[Solution]) -> None:
 def _check_solution(found: Findings) -> None:
     """Recompute constraints, objective and measures from the decisions; every measure must be there, and no other."""
     result = found.result
-    claims: list[tuple[str, str, float, float]] = []
     known: dict[str, float] = {}
     if result.solution is not None:
         evaluation = found.formulation.evaluate(found.instance, result.solution)
@@ -182,13 +181,21 @@ def _check_solution(found: Findings) -> None:
         if np.isfinite(evaluation.objective):
             found.evaluation = evaluation
         known = evaluation.measures
-        claims = [("objective", "", result.objective or 0.0, evaluation.objective)]
-    claims += [("measure", name, value, known.get(name, np.nan)) for name, value in result.measures.items()]
-    for family, index, claimed, recomputed in claims:
+        _compare_figures(found, "objective", {"": result.objective or 0.0}, {"": evaluation.objective}, 0.0)
+    _compare_figures(found, "measure", result.measures, known, 0.0)
+
+
+def _compare_figures(
+    found: Findings, family: str, claims: Mapping[str, float], known: Mapping[str, float], least: float
+) -> None:
+    """Compare figures by name with those recomputed, up to rounding of them or of the least amount that counts."""
+    for name, claimed in claims.items():
+        recomputed = known.get(name, np.nan)
         message = "the result's figure must equal the one recomputed from the decisions"
-        found.compare(family, index, claimed, recomputed, TOLERANCE * max(abs(claimed), abs(recomputed)), message)
-    for name in known.keys() - result.measures.keys():
-        found.fail("measure", name, "the result must state every figure that its decisions amount to")
+        tolerance = TOLERANCE * max(least, abs(claimed), abs(recomputed))
+        found.compare(family, name, claimed, recomputed, tolerance, message)
+    for name in known.keys() - claims.keys():
+        found.fail(family, name, "the result must state every figure that its decisions amount to")
 
 
 def _check_demand(found: Findings) -> None:
@@ -197,12 +204,7 @@ def _check_demand(found: Findings) -> None:
     known: dict[str, float] = {}
     if claims and found.evaluation is not None and found.formulation.declares("judge_demand"):
         known = found.formulation.judge_demand(found.instance, solution, sorted(claims))
-    for name, claimed in claims.items():
-        recomputed = known.get(name, np.nan)
-        message = "the result's figure must equal the one recomputed from the decisions"
-        found.compare("demand", name, claimed, recomputed, TOLERANCE * max(1.0, abs(recomputed)), message)
-    for name in known.keys() - claims.keys():
-        found.fail("demand", name, "a result that says how much is in use at once must state every figure of it")
+    _compare_figures(found, "demand", claims, known, 1.0)
 
 
 def _check_evidence(found: Findings) -> None:
