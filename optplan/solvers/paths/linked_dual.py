@@ -241,14 +241,18 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
     for change in TUNING.small_changes:
         limits = bound.limits.copy()
         limits[limit] *= 1.0 + sign * change
+        feasibility, progress = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
         try:
-            end = _price_at(generation, limits)
+            generation.find_factor(limits, feasibility)
+            if feasibility.bound > 1.0 + ROUNDING:
+                continue
+            generation.minimise(Aim.least_value(limits), progress)
         except OutOfEffortError as error:
             if error.limit != "engine" or not bound.attained:
                 raise
             continue  # a little more or less may be what HiGHS can tell
-        if end is not None and _is_best(generation, bound, end):
-            return end
+        if _is_best(generation, bound, progress.multipliers):
+            return progress.multipliers
     return None
 
 
@@ -262,17 +266,6 @@ def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -
     if not found.attained:  # HiGHS cannot tell
         return None
     return found.multipliers if found.least >= bound.limits[limit] * (1.0 - TUNING.small_changes[0]) else None
-
-
-def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
-    """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
-    feasibility = Progress(np.zeros(limits.size))
-    generation.find_factor(limits, feasibility)
-    if feasibility.bound > 1.0 + ROUNDING:
-        return None
-    progress = Progress(np.zeros(limits.size))
-    generation.minimise(Aim.least_value(limits), progress)
-    return progress.multipliers
 
 
 def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: FloatArray) -> bool:
