@@ -81,7 +81,8 @@ def _walk(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[s
             annotation = member
             continue
         path.append(str(part))
-        annotation = _only_member(annotation)
+        members = list_members(annotation)
+        annotation = members[0] if len(members) == 1 else None
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             owner = annotation
             field = annotation.model_fields.get(str(part))
@@ -99,11 +100,6 @@ def list_members(annotation: object) -> list[object]:
     if get_origin(annotation) in (Union, UnionType):
         return [member for part in get_args(annotation) if part is not type(None) for member in list_members(part)]
     return [annotation]
-
-
-def _only_member(annotation: object) -> object:
-    members = list_members(annotation)
-    return members[0] if len(members) == 1 else None
 
 
 def _union_member(annotation: object, part: int | str) -> object | None:

@@ -349,60 +349,46 @@ def refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) ->
 
 def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
     """Feed a value to a hash, type and length first, so that no two values share an encoding."""
-    kind = type(value)
-    if kind is float:  # what there is most of comes first
-        update(b"N" + struct.pack("<d", value + 0.0))
-    elif kind is str:
-        update(_encode_text(value))
-    elif kind is dict or kind is FrozenDict:
-        update(f"M{len(value)}".encode())
-        for key in sorted(value):
-            update(_encode_text(str(key)))
-            _feed(update, value[key])
-    elif kind is tuple or kind is list:
-        update(f"L{len(value)}".encode())
-        if {*map(type, value)} == {str}:  # a few words, many times
-            words = {word: _encode_text(word) for word in set(value)}
-            update(b"".join([words[word] for word in value]))
-            return
-        for item in value:
-            _feed(update, item)
-    elif value is None or kind is bool:
-        update(repr(value).encode())
-    elif kind is int:
-        update(b"N" + struct.pack("<d", float(value)))
-    elif isinstance(value, np.ndarray):
-        update(f"A{value.dtype.kind}{value.shape}".encode())
-        # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
-        numbers = np.ascontiguousarray(value + 0)
-        update(numbers.data if sys.byteorder == "little" else numbers.byteswap().data)
-    else:
-        _feed_rare(update, value, kind)
-
-
-def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
-    """Feed a record, or what is of a type that derives from a built-in one."""
-    if issubclass(kind, FrozenModel):
-        heading, fields = _list_fields(kind)
-        update(heading)
-        for name, encoded, came_later, default in fields:
-            field = value.hashed_later(name) if came_later else getattr(value, name)
-            if came_later and (field is default or _same(field, {}) or _same(field, default)):
-                continue
-            update(encoded)
-            _feed(update, field)
-        return
     match value:
-        case float():
+        case None | bool():
+            update(repr(value).encode())
+        case float() | int():
             update(b"N" + struct.pack("<d", value + 0.0))
-        case int():
-            update(b"N" + struct.pack("<d", float(value)))
+        case str():
+            update(_encode_text(value))
+        case FrozenModel():
+            _feed_record(update, value)
         case Mapping():
-            _feed(update, dict(value))
+            update(f"M{len(value)}".encode())
+            for key in sorted(value):
+                update(_encode_text(str(key)))
+                _feed(update, value[key])
         case tuple() | list():
-            _feed(update, list(value))
+            update(f"L{len(value)}".encode())
+            if {*map(type, value)} == {str}:  # a few words, many times
+                words = {word: _encode_text(word) for word in set(value)}
+                update(b"".join([words[word] for word in value]))
+                return
+            for item in value:
+                _feed(update, item)
+        case np.ndarray():
+            update(f"A{value.dtype.kind}{value.shape}".encode())
+            # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
+            numbers = np.ascontiguousarray(value + 0)
+            update(numbers.data if sys.byteorder == "little" else numbers.byteswap().data)
         case _:
             update(_encode_text(str(value)))
+
+
+def _feed_record(update: Any, record: FrozenModel) -> None:  # noqa: ANN401 - hashlib's bound method
+    heading, fields = _list_fields(type(record))
+    update(heading)
+    for name, encoded, came_later, default in fields:
+        field = record.hashed_later(name) if came_later else getattr(record, name)
+        if came_later and (field is default or _same(field, {}) or _same(field, default)):
+            continue
+        update(encoded)
+        _feed(update, field)
 
 
 def _encode_text(value: str) -> bytes:

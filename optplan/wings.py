@@ -32,21 +32,11 @@ def commands(group: str = "") -> dict[str, str]:
     }
 
 
-def folder_pages() -> str | None:
-    """Return where the function is that makes the page of folders that a wing's commands have written, if any."""
-    return next((wing.FOLDERS for wing in wings() if hasattr(wing, "FOLDERS")), None)
+def service(name: str) -> str | None:
+    """Return where the one function is that some wing brings, as ``FOLDERS`` or ``REPORTS``, if any does."""
+    return next((getattr(wing, name) for wing in wings() if hasattr(wing, name)), None)
 
 
-def served_reports() -> str | None:
-    """Return where the function is that serves a result's report, and solves for what its readers try, if any."""
-    return next((wing.REPORTS for wing in wings() if hasattr(wing, "REPORTS")), None)
-
-
-def lists() -> dict[str, str]:
-    """Return where the functions are that list what wings know, by the name of the list."""
-    return {name: home for wing in wings() for name, home in wing.LISTS.items()}
-
-
-def records() -> dict[str, str]:
-    """Return where the records are that wings write to files, by the names of these kinds of file."""
-    return {name: home for wing in wings() for name, home in getattr(wing, "RECORDS", {}).items()}
+def named(kind: str) -> dict[str, str]:
+    """Return where all things are that wings bring by name, as ``LISTS`` or ``RECORDS``."""
+    return {name: home for wing in wings() for name, home in getattr(wing, kind, {}).items()}

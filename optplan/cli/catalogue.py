@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.contracts.registry import SolverEntry
 
-RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.records())
+RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.named("RECORDS"))
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
 #: What a table shows of the records; ``--json`` has all.
@@ -98,7 +98,7 @@ def _show_picture(instance: Instance, outputs: Outputs) -> int:
 
 def list_kinds() -> list[str]:
     """List what there are lists of."""
-    return [*_LISTS, *wings.lists()]
+    return [*_LISTS, *wings.named("LISTS")]
 
 
 @command(
@@ -117,7 +117,7 @@ def list_registered(
     """
     from optplan.contracts.parts import load
 
-    listing = _LISTS | {name: load(home) for name, home in wings.lists().items()}
+    listing = _LISTS | {name: load(home) for name, home in wings.named("LISTS").items()}
     found = {name: list_records() for name, list_records in listing.items() if kind in (None, name)}
     if as_json:
         print_json(found)
@@ -163,7 +163,7 @@ def schema(
         "plan": lambda: declared.plan_type,
         "explanation": lambda: Explanation,
         "sensitivity": lambda: declared.sensitivity_type,
-        **{name: partial(load, home) for name, home in wings.records().items()},
+        **{name: partial(load, home) for name, home in wings.named("RECORDS").items()},
     }
     print_json(types[record]().model_json_schema())
     return 0

@@ -82,7 +82,7 @@ def report_page(
     instance = restore(read_amended(instance_name, changes), result)
     check = say_check(instance_name, result_paths[0], changes, solved=result.changes)
 
-    home = wings.served_reports() if serve else None
+    home = wings.service("REPORTS") if serve else None
     if serve and home is None:
         raise UsageError("--serve: what serves pages is not installed here; write the page, with -o report.html")
     with Progress("report"):
@@ -96,7 +96,7 @@ def report_page(
 def _build_pages(folders: Sequence[Path]) -> Page:
     from optplan.contracts.parts import load
 
-    home = wings.folder_pages()
+    home = wings.service("FOLDERS")
     if home is None:
         raise UsageError(f"{folders[0]}: is a folder, and what runs plans is not installed here; give an instance")
     page: Page = load(home)(folders)

@@ -70,9 +70,9 @@ def verify(
     trace = None if jobs is None else read_trace(jobs, require_boa(instance))
     given: Result[Solution] | Judged
     if is_audit(data):
-        if "audit" not in wings.records():
+        if "audit" not in wings.named("RECORDS"):
             raise UsageError("RESULT: this copy of optplan has nothing that reads audits (optplan.lab); add it")
-        given = parse_judged(load(wings.records()["audit"]), data, "an audit", path=result_path.name)
+        given = parse_judged(load(wings.named("RECORDS")["audit"]), data, "an audit", path=result_path.name)
     else:
         given = parse_result(data, path=result_path.name)
     verification = verify_capped(instance, given, jobs=trace, gap=gap, as_given=as_given, time_limit_s=time_limit)

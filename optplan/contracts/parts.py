@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from optplan.contracts.instance import Instance
 from optplan.contracts.result import Answer, SolveRequest
 from optplan.errors import UnsupportedError
 
@@ -61,10 +59,3 @@ class Solve(Protocol):
 
     def __call__(self, instance: Any, request: SolveRequest, /) -> Answer[Any]:  # noqa: ANN401 - the formulation's
         """Look for the best solution until it is proven or the time is over; a bound only where something proves it."""
-
-
-class ListInstances(Protocol):
-    """What a formulation is measured on."""
-
-    def __call__(self, *, quick: bool) -> Sequence[Instance]:
-        """List instances, small ones when it has to be quick."""

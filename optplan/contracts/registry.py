@@ -169,8 +169,8 @@ class Formulation:
     )
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
-    #: What ``optplan bench NAME`` measures, without a suite.
-    bench_instances: Part[parts.ListInstances] = Part("benchmark suite")
+    #: What ``optplan bench NAME`` measures, without a suite; small ones when it has to be ``quick``.
+    bench_instances: Part[Callable[..., Sequence[Instance]]] = Part("benchmark suite")
     keeps_instance: bool = False  #: Whether plans hold their instance although ``continue_plan`` is not there.
 
     def __post_init__(self) -> None:

@@ -90,14 +90,11 @@ def parse_change(text: str, *, what: str = "change") -> Change:
     except DataError as error:
         raise UsageError(f"{what}: the value of {text!r} {error.problem}; write it as in a YAML file") from None
     parts = [part.strip() for part in re.findall(_PART + r"(?=\.|$)", match["path"])]
-    path = tuple(None if part == _EVERY_NAME else _take_off_quotes(part) for part in parts)
+    bare = [part[1:-1] if part[:1] in ("'", '"') else part for part in parts]
+    path = tuple(None if part == _EVERY_NAME else name for part, name in zip(parts, bare, strict=True))
     if not all(part is None or part for part in path):
         raise UsageError(f"{what}: {text!r} has an empty part in its path; write it as in {_EXAMPLES}")
     return Change(text=text, path=path, operator=match["operator"], value=value)
-
-
-def _take_off_quotes(part: str) -> str:
-    return part[1:-1] if part[:1] in ("'", '"') else part
 
 
 def apply_changes(instance: InstanceT, changes: Sequence[Change], *, what: str = "change") -> InstanceT:

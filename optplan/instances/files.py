@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, cast
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OutputError, UsageError, show_value
@@ -15,25 +15,19 @@ from optplan.instances.plain_data import STDIN, read_data
 from optplan.schema import FrozenModel
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from optplan.contracts import Plan
+
+    InstanceT = TypeVar("InstanceT", bound=Instance, default=Instance)
+    PlanT = TypeVar("PlanT", bound=Plan, default=Plan)
+    RecordT = TypeVar("RecordT", bound=FrozenModel)
 
 #: Bytes of a result: what is written of the largest ones has a tenth of that.
 LARGEST_RESULT = 10_000_000
 
-InstanceT = TypeVar("InstanceT", bound=Instance)
-PlanT = TypeVar("PlanT", bound="Plan")
-RecordT = TypeVar("RecordT", bound=FrozenModel)
 
-
-@overload
-def read_instance(name_or_path: str | Path) -> Instance: ...
-
-
-@overload
-def read_instance(name_or_path: str | Path, kind: type[InstanceT]) -> InstanceT: ...
-
-
-def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> Instance:
+def read_instance(name_or_path: str | Path, kind: type[InstanceT] | None = None) -> InstanceT:
     """Read an instance by its name in the library, or from a JSON or YAML file.
 
     Parameters
@@ -81,15 +75,7 @@ def read_result(path: Path | str) -> Result[Solution]:
     return parse_result(read_data(Path(path), most_bytes=LARGEST_RESULT), path=Path(path).name)
 
 
-@overload
-def read_plan(path: Path | str) -> Plan: ...
-
-
-@overload
-def read_plan(path: Path | str, kind: type[PlanT]) -> PlanT: ...
-
-
-def read_plan(path: Path | str, kind: type[Plan] | None = None) -> Plan:
+def read_plan(path: Path | str, kind: type[PlanT] | None = None) -> PlanT:
     """Read a plan written by :func:`write_json`.
 
     Parameters
@@ -112,8 +98,7 @@ def read_plan(path: Path | str, kind: type[Plan] | None = None) -> Plan:
     if str(path) in names() and not Path(path).exists():
         made = f"`optplan solve {path} --plan plan.json` makes one"
         raise UsageError(f"{path}: is an instance, and a plan is needed; {made}")
-    plan = parse_plan(read_data(Path(path)), path=Path(path).name)
-    return plan if kind is None else _require_type(plan, kind, path)
+    return _require_type(parse_plan(read_data(Path(path)), path=Path(path).name), kind, path)
 
 
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
@@ -214,10 +199,10 @@ def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
     return target
 
 
-def _require_type(record: RecordT, kind: type[RecordT], path: str | Path) -> RecordT:
-    if not isinstance(record, kind):
+def _require_type(record: FrozenModel, kind: type[RecordT] | None, path: str | Path) -> RecordT:
+    if kind is not None and not isinstance(record, kind):
         raise UsageError(f"{path} is a {type(record).__name__}; a {kind.__name__} is needed")
-    return record
+    return cast("RecordT", record)
 
 
 def _require_path(path: object) -> None:

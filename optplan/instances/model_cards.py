@@ -212,7 +212,9 @@ def card(
                 gpus=step.gpus,
                 seconds=float(round_shared(step.seconds)),
                 memory_bytes=float(round_shared(step.memory_bytes)),
-                layout=_tell_layout(chosen, step),
+                # The batch, too, where it differs between widths.
+                layout=step.layout.describe()
+                + ("" if chosen.critical_batch is None else f", {step.global_batch:,} sequences a step"),
             )
             for step in _estimate(chosen, cluster, wanted)
         )
@@ -220,12 +222,6 @@ def card(
     }
     first = next(iter(steps))
     return _relate(chosen, clusters, steps, first, steps[first][0].gpus)
-
-
-def _tell_layout(model: ModelCard, step: StepEstimate) -> str:
-    """Say what is behind a width: the layout, and the batch where it differs between widths."""
-    said = step.layout.describe()
-    return said if model.critical_batch is None else f"{said}, {step.global_batch:,} sequences a step"
 
 
 def _relate(

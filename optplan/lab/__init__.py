@@ -15,5 +15,4 @@ COMMANDS = {
     "simulate": "optplan.lab.cli.simulating:simulate",
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
-LISTS: dict[str, str] = {}
 RECORDS = {"audit": "optplan.lab.audits.records:Audit"}

@@ -17,4 +17,3 @@ COMMANDS = {
     "measure allreduce": "optplan.profiling.cli.measuring:allreduce",
     "measure bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",
 }
-LISTS: dict[str, str] = {}

@@ -89,15 +89,15 @@ class _EngineProcess:
 
     def __init__(self) -> None:
         # Unbuffered, so that a fork of this process can close its copies and send nothing.
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,  # a Ctrl-C is for the process that waits
         )
-        self._calls = cast(FileIO, self._process.stdin)
-        self._answers = BufferedReader(cast(FileIO, self._process.stdout))
+        self._calls = cast(FileIO, self.process.stdin)
+        self._answers = BufferedReader(cast(FileIO, self.process.stdout))
         #: Whether it has answered all that it was asked.
         self.is_ready = True
         self.ready_since = time.monotonic()
@@ -127,7 +127,7 @@ class _EngineProcess:
             except queue.Empty:
                 continue
             if kind == "end":
-                raise EngineError(f"the engine's process ended with code {self._process.wait()} and without a result")
+                raise EngineError(f"the engine's process ended with code {self.process.wait()} and without a result")
             self.is_ready = kind in ("result", "raised")
             if kind == "result":
                 return content
@@ -139,15 +139,11 @@ class _EngineProcess:
                 last = content
         return last
 
-    def is_fresh(self) -> bool:
-        """Whether it runs, and will wait for another call for a while."""
-        return self._process.poll() is None and time.monotonic() - self.ready_since < _KEPT_S / 2
-
     def end(self) -> None:
         """End it, whatever it is doing."""
         _ALIVE.discard(self)
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
         for thread in self._threads:  # who still reads a closed file may read the next one with its number
             thread.join(_PARTING_S)
         if not any(thread.is_alive() for thread in self._threads):
@@ -155,7 +151,7 @@ class _EngineProcess:
 
     def forget(self) -> None:
         """Leave it to the process that this one is a fork of: it must not hold up its end."""
-        self._process.returncode = 0  # it is no child of this one to be waited for
+        self.process.returncode = 0  # it is no child of this one to be waited for
         self._close()
 
     def _close(self) -> None:
@@ -195,7 +191,8 @@ def _take_kept() -> _EngineProcess:
             engine = _KEPT.pop()
         except IndexError:
             return _EngineProcess()
-        if engine.is_fresh():
+        # It runs, and will wait for another call for a while.
+        if engine.process.poll() is None and time.monotonic() - engine.ready_since < _KEPT_S / 2:
             return engine
         engine.end()
 

@@ -151,7 +151,9 @@ class _Session:
             while True:
                 found = self.held.run(self.engine, self.request)
                 if found.is_unbounded:
-                    raise UsageError(self._describe_unbounded())
+                    what = "your own objective" if self.changes.has_own_objective else "the objective"
+                    fix = "give bounds to your own variables that it is made of"
+                    raise UsageError(f"the model is unbounded: {what} has no end; {fix}")
                 if found.status is Status.INFEASIBLE:
                     return self._explain_infeasible(found)
                 solution = self.held.read() if found.values is not None else None
@@ -218,10 +220,6 @@ class _Session:
         bound = self._bound(found)
         proof = BoundProof.NONE if bound is None else BoundProof.ENGINE
         return Answer(status=Status.UNKNOWN, bound=bound, bound_proof=proof, **self._base(found))
-
-    def _describe_unbounded(self) -> str:
-        what = "your own objective" if self.changes.has_own_objective else "the objective"
-        return f"the model is unbounded: {what} has no end; give bounds to your own variables that it is made of"
 
     def _explain_infeasible(self, found: ProgramOutcome) -> Answer[Solution]:
         """Say whether the problem itself has no plan, or none that keeps one's own constraints, and what would help."""

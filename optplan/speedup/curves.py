@@ -306,7 +306,7 @@ class AmdahlSpeedup(Law):
 
     def at(self, widths: IntArray | FloatArray) -> FloatArray:
         """Return the speedup; see :meth:`SpeedupCurve.at`. Real-valued widths are allowed too."""
-        k = _require_widths(widths)
+        k = require_widths(widths)
         # k / (1 + f (k - 1)) is the same law, and exact for f = 0, for f = 1 and at k = 1.
         return k / (1.0 + np.atleast_1d(self.serial_fraction)[:, None] * (k - 1.0))
 
@@ -328,7 +328,7 @@ class PowerSpeedup(Law):
 
     def at(self, widths: IntArray | FloatArray) -> FloatArray:
         """Return the speedup; see :meth:`SpeedupCurve.at`. Real-valued widths are allowed too."""
-        k = _require_widths(widths)
+        k = require_widths(widths)
         return np.power(k, np.atleast_1d(self.exponent)[:, None])
 
 
@@ -336,12 +336,14 @@ def _count_epochs(parameter: FloatArray) -> int | None:
     return parameter.size if parameter.ndim else None
 
 
-def _require_widths(widths: IntArray | FloatArray) -> FloatArray:
+def require_widths(widths: IntArray | FloatArray, *, whole: bool = False) -> FloatArray:
+    """Return widths as floats; a DataError names the first below one GPU, or that is not ``whole``."""
     k = np.asarray(widths, dtype=np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(k) & (k >= 1.0)))
+    wrong = np.flatnonzero(~(np.isfinite(k) & (k >= 1.0) & ((k == np.round(k)) | (not whole))))
     if wrong.size:
-        problem = f"entry [{wrong[0]}]: got {k[wrong[0]]:g}; widths of at least 1 GPU are allowed"
-        raise DataError("widths", problem, "choose widths of at least one GPU")
+        needed = "whole numbers" if whole else "widths"
+        problem = f"entry [{wrong[0]}]: got {k[wrong[0]]:g}; {needed} of at least 1 GPU are allowed"
+        raise DataError("widths", problem, f"choose {'whole ' if whole else ''}widths of at least one GPU")
     return k
 
 

@@ -31,7 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
 from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
-from optplan.speedup.curves import DoublingError, Evidence, Law
+from optplan.speedup.curves import DoublingError, Evidence, Law, require_widths
 
 #: Entries of the largest intermediate array; wider requests are handled in blocks.
 _BLOCK_ENTRIES = 2_000_000
@@ -223,7 +223,7 @@ class GoodputSpeedup(Law):
 
     def goodput(self, widths: IntArray) -> FloatArray:
         """Return the goodput (epochs or 1, widths) in iterations at the initial batch size per second, on k GPUs."""
-        k = _whole_widths(widths)
+        k = require_widths(widths, whole=True).astype(np.int64)
         block = max(1, _BLOCK_ENTRIES // (NUM_CANDIDATES * (self.num_epochs or 1)))
         parts = [self._goodput_of_block(k[start : start + block]) for start in range(0, k.size, block)]
         return np.concatenate(parts, axis=1) if parts else np.empty((self.num_epochs or 1, 0))
@@ -248,12 +248,3 @@ class GoodputSpeedup(Law):
         # v / q is the noise scale over M0.
         ratio = np.atleast_1d(np.asarray(self.noise_scale_samples))[:, None, None] / self.init_batch_size
         return statistical_gain(np.ones_like(ratio), ratio, batch_size / self.init_batch_size)
-
-
-def _whole_widths(widths: IntArray) -> IntArray:
-    asked = np.asarray(widths)
-    wrong = np.flatnonzero(~(np.isfinite(asked) & (asked >= 1) & (asked == np.round(asked))))
-    if wrong.size:
-        problem = f"entry [{wrong[0]}]: got {asked[wrong[0]]:g}; whole numbers of at least 1 GPU are allowed"
-        raise DataError("widths", problem, "choose whole widths of at least one GPU")
-    return asked.astype(np.int64)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup.curves import list_widths
 
@@ -30,21 +30,14 @@ SAME = 1e-12
 _BLOCK_ROWS = 4096
 
 
-def lower_left_hull(consumption: FloatArray, value: FloatArray, *, block_rows: int = _BLOCK_ROWS) -> BoolArray:
+def lower_left_hull(consumption: FloatArray, value: FloatArray) -> BoolArray:
     """Mark the vertices (rows, widths) of each row's lower convex hull of (consumption, value), where it decreases."""
     # The hull runs from the least consumption (of equal ones the least value) to the least value (of equal ones the
     # least consumption). Columns may come in any order, ``inf`` is a point that is not allowed. A point on a segment
-    # between two vertices is no vertex; of points that coincide, the one in the lowest column counts. The result does
-    # not depend on ``block_rows``, which are handled together.
-    if consumption.ndim != 2 or consumption.shape != value.shape or not consumption.shape[1]:
-        message = (
-            f"consumption has shape {consumption.shape} and value {value.shape}; "
-            "both must be (rows, widths) with at least one width"
-        )
-        raise UsageError(message)
+    # between two vertices is no vertex; of points that coincide, the one in the lowest column counts.
     vertices = np.empty(consumption.shape, dtype=np.bool_)
-    for start in range(0, consumption.shape[0], block_rows):
-        rows = slice(start, start + block_rows)
+    for start in range(0, consumption.shape[0], _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
         _mark_block(consumption[rows], value[rows], vertices[rows], start)
     return vertices
 
@@ -53,7 +46,7 @@ def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
     """Return the least non-decreasing concave curve (rows, widths) nowhere below the speedup (BOA, section 3.2)."""
     # First the running maximum (a job may leave GPUs idle), then the least concave majorant over the widths listed; the
     # origin is not one of its points, so a superlinear table keeps s(k) > k.
-    table = _check_table(gpus, speedup)
+    table = np.atleast_2d(speedup)
     k = gpus.astype(np.float64)
     vertices = lower_left_hull(np.broadcast_to(k, table.shape), -np.maximum.accumulate(table, axis=1))
     left, right = _neighbours(vertices)
@@ -64,7 +57,7 @@ def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
 
 def describe_hull_changes(gpus: IntArray, speedup: FloatArray) -> str:
     """Say in a sentence what the non-decreasing concave hull changes in a table; empty when the hull is the table."""
-    table = _check_table(gpus, speedup)
+    table = np.atleast_2d(speedup)
     gain = np.atleast_2d(monotone_concave_hull(gpus, speedup)) / table - 1.0
     raised = np.flatnonzero((gain > SAME).any(axis=0))
     if not raised.size:
@@ -89,10 +82,7 @@ def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray, *, to
     # Between neighbouring vertices of the lower-left hull of (k / s, 1 / s) the speedup is linear in k: a fraction of
     # the jobs runs at each of the two widths. With one point a row, hulls are made only for rows whose width is no
     # vertex. A width outside the hull by no more than the relative tolerance is moved to its end; others are an error.
-    table = _check_table(gpus, speedup)
-    if widths.ndim not in (1, 2) or len(widths) != len(table):
-        message = f"widths have shape {widths.shape}; (rows,) or (rows, points) is needed, with {len(table)} rows"
-        raise UsageError(message)
+    table = np.atleast_2d(speedup)
     k = gpus.astype(np.float64)
     wanted = widths.reshape(len(table), -1)
     if wanted.shape[1] > 1:
@@ -146,22 +136,6 @@ def _clip_rounding(
         )
         raise DataError("widths", problem, "choose widths in that range")
     return np.clip(wanted, least, largest)
-
-
-def _check_table(gpus: IntArray, speedup: FloatArray) -> FloatArray:
-    """Return the speedup as (rows, widths) after checking both."""
-    if gpus.ndim != 1 or not gpus.size or gpus[0] < 1 or (np.diff(gpus) <= 0).any():
-        problem = f"got {list_widths(gpus.ravel())}; strictly increasing widths of at least 1 GPU are allowed"
-        raise DataError("gpus", problem, "sort the widths and list each once")
-    if speedup.ndim not in (1, 2) or speedup.shape[-1] != gpus.size:
-        problem = f"got shape {speedup.shape} for {gpus.size} widths; one value per width (and row) is needed"
-        raise DataError("speedup", problem, "give as many speedups as widths")
-    table = np.atleast_2d(speedup)
-    if table.size and not (table.min() > 0.0 and table.max() < np.inf):  # NaN is neither
-        row, column = np.argwhere(~((table > 0.0) & np.isfinite(table)))[0]
-        problem = f"row {row}, {gpus[column]} GPUs: got {table[row, column]:g}; finite numbers above zero are allowed"
-        raise DataError("speedup", problem, "correct the value or leave that width out")
-    return table
 
 
 def _interpolate(wanted: FloatArray, k: FloatArray, table: FloatArray, left: IntArray, right: IntArray) -> FloatArray:

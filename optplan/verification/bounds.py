@@ -209,15 +209,9 @@ class BoundJudge:
             else:
                 self._check_linked_ends(limit, price, certified)
         gives_prices = not is_outside(result.solver) and found.formulation.solver(result.solver).prices
-        if gives_prices and certified and result.status is Status.OPTIMAL:
-            self._require_prices()
-
-    def _require_prices(self) -> None:
-        """Have a price for every limit, unless the solver was stopped before it could ask for them."""
-        found, result = self.found, self.found.result
-        if result.termination is not Termination.COMPLETED:
-            return
-        for limit in found.limits:
+        # Every limit has a price, unless the solver was stopped before it could ask for them.
+        ended = result.status is Status.OPTIMAL and result.termination is Termination.COMPLETED
+        for limit in found.limits if gives_prices and certified and ended else ():
             if limit not in result.shadow_prices:
                 message = f"solver {result.solver!r} gives the shadow price of every limit, and this one is missing"
                 found.fail("shadow-price", limit, message)

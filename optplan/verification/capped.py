@@ -19,7 +19,7 @@ from optplan.contracts import Check, Instance, Result, Solution, Verification
 from optplan.contracts.judgement import Judged
 from optplan.errors import InternalError, OptplanError
 from optplan.progress import end_with_parent
-from optplan.verification.judge import Judging, verify
+from optplan.verification.judge import judge, verify
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -34,7 +34,7 @@ LARGE = 100_000
 PATIENCE_S, MOST_BYTES = 10.0, 1 << 30
 
 
-def verify_capped(  # noqa: PLR0913 - what is judged, and within which caps
+def verify_capped(
     instance: Instance,
     result: Result[Solution] | Judged,
     *,
@@ -42,39 +42,23 @@ def verify_capped(  # noqa: PLR0913 - what is judged, and within which caps
     gap: float,
     as_given: bool,
     time_limit_s: float,
-    large: int = LARGE,
-    patience_s: float = PATIENCE_S,
-    most_bytes: int = MOST_BYTES,
 ) -> Verification:
     """Do as :func:`~optplan.verification.verify` does, and end at hard caps: what is checked by then holds."""
-    # A result of ``large`` characters as JSON is judged in a process that ends ``patience_s`` seconds of processor time
-    # beyond the limit; the judge may take ``most_bytes`` beyond what there is at its beginning.
     if isinstance(result, Judged):
-        with _capped_memory(most_bytes):
+        with _capped_memory(MOST_BYTES):
             return verify(instance, result, jobs=jobs, time_limit_s=time_limit_s)
     terms: dict[str, Any] = {"gap": gap, "as_given": as_given, "time_limit_s": time_limit_s}
-    caps, begun = (time_limit_s + patience_s, most_bytes), list[Verification]()
+    caps, begun = (time_limit_s + PATIENCE_S, MOST_BYTES), list[Verification]()
     # Without an interpreter's name there can be no other one.
-    if sys.executable and len(result.model_dump_json()) > large:
+    if sys.executable and len(result.model_dump_json()) > LARGE:
         found = _judge_apart((instance, result, terms), caps, begun.append)
     else:
-        with _capped_memory(most_bytes):
+        with _capped_memory(MOST_BYTES):
             try:
-                found = _judge(instance, result, terms, begun.append)
+                found = judge(instance, result, **terms, tell=begun.append)
             except MemoryError:
                 found = None
     return _conclude(begun, result, caps) if found is None else found
-
-
-def _judge(
-    instance: Instance, result: Result[Solution], terms: dict[str, Any], tell: Callable[[Verification], object]
-) -> Verification:
-    """Judge a result, and tell what is known before certificates are looked at."""
-    judging = Judging(instance, result, **terms)
-    judging.check_decisions()
-    tell(judging.conclude())
-    judging.check_claims()
-    return judging.conclude()
 
 
 def _judge_apart(
@@ -117,9 +101,11 @@ def _serve(
         used = resource.getrusage(resource.RUSAGE_SELF)
         end_s = math.ceil(used.ru_utime + used.ru_stime + caps[0])
         resource.setrlimit(resource.RLIMIT_CPU, (end_s, end_s + 1))
+    instance, result, terms = work
     try:
         with _capped_memory(caps[1]):
-            sender.send(("judged", _judge(*work, lambda begun: sender.send(("begun", begun)))))
+            found = judge(instance, result, **terms, tell=lambda begun: sender.send(("begun", begun)))
+            sender.send(("judged", found))
     except OptplanError as error:
         sender.send(("raised", error))
     except (MemoryError, ImportError, SystemError):  # as if it had been ended: so do libraries say that memory is short

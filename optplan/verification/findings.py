@@ -68,20 +68,16 @@ class Checks:
 
     def conclude(self, **more: Any) -> Verification:  # noqa: ANN401 - fields of the record
         """Say what was found so far."""
+        further = self._failures - _MOST_FAILURES
+        message = f"{further:,} further claims do not hold"
+        rest = [Check.exactly("further", message, holds=False, sides=(further, 0))] if further > 0 else []
         return Verification(
-            checks=tuple(self.list_checks()),
+            checks=tuple(sorted([*self.checks, *rest], key=lambda check: check.holds)),
             on_trust=tuple(self.on_trust),
             never_checked=tuple(self.never_checked),
             seconds=time.perf_counter() - self._start,
             **more,
         )
-
-    def list_checks(self) -> list[Check]:
-        """Return all checks, failures first."""
-        more = self._failures - _MOST_FAILURES
-        message = f"{more:,} further claims do not hold"
-        rest = [Check.exactly("further", message, holds=False, sides=(more, 0))] if more > 0 else []
-        return sorted([*self.checks, *rest], key=lambda check: check.holds)
 
     def _add(self, family: str, index: str, sides: tuple[float, float, float], message: str, *, holds: bool) -> None:
         # A NaN or an infinity is not fit for JSON; the check has failed already, and says so by ``holds``.

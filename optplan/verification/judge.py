@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,65 +96,54 @@ def verify(
     if isinstance(result, Judged):
         judged: Verification = load(result.JUDGED_BY)(instance, result, jobs, time_limit_s=time_limit_s)
         return judged
-    judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
-    judging.check_decisions()
-    judging.check_claims()
-    return judging.conclude()
+    return judge(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
 
 
-class Judging:
-    """The judgement of one result, step by step; parameters and errors as of :func:`verify`."""
-
-    def __init__(
-        self, instance: Instance, result: Result[Solution], *, gap: float, as_given: bool, time_limit_s: float | None
-    ) -> None:
-        require_gap(gap)
-        require_result(result)
-        own = instance if as_given else restore_changes(instance, result)
-        formulation = formulation_of(own)
-        require_own(own, result)
-        self._is_changed, self._gap = own is not instance, gap
-        self._found = Findings(formulation, own, result, Stopwatch(time_limit_s, clock=time.thread_time))
-
-    def check_decisions(self) -> None:
-        """Check what the decisions amount to, and what the result says of itself."""
-        with np.errstate(over="ignore", invalid="ignore"):  # absurd claims overflow, and fail their check by that
-            _check_solution(self._found)
-            _check_claims(self._found)
-            _check_demand(self._found)
-            _check_evidence(self._found)
-            if self._found.result.range is not None:
-                check_range(self._found, self._found.result.range)
-
-    def check_claims(self) -> None:
-        """Check what the result says that no plan can do, and what limits are worth."""
-        found, infeasibility = self._found, self._found.result.infeasibility
-        with np.errstate(over="ignore", invalid="ignore"):
-            if _check_solver(found):
-                bounds = BoundJudge(found)
-                bounds.check_certificates()
-                bounds.check_bound()
-                _check_in_time(found, "shadow prices:", bounds.check_prices)
-            if infeasibility is not None:
-                _check_in_time(found, "infeasibility: it was", InfeasibilityJudge(found, infeasibility).check)
-
-    def conclude(self) -> Verification:
-        """Say what was found so far."""
-        found, result = self._found, self._found.result
-        verification = found.conclude(
-            status=_name_status(result, self._gap) if all(check.holds for check in found.checks) else None,
-            gap=result.gap,
-            changes=result.changes if self._is_changed else (),
-            unlisted=tuple(found.unlisted),
-            evidence=found.evidence,
-        )
-        return remember(verification, found.instance, result, self._gap)
+def judge(
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    gap: float,
+    as_given: bool,
+    time_limit_s: float | None,
+    tell: Callable[[Verification], object] | None = None,
+) -> Verification:
+    """Judge a result as :func:`verify` does, and tell what is known before certificates are looked at."""
+    require_gap(gap)
+    require_result(result)
+    own, infeasibility = instance if as_given else restore_changes(instance, result), result.infeasibility
+    require_own(own, result)
+    found = Findings(formulation_of(own), own, result, Stopwatch(time_limit_s, clock=time.thread_time))
+    changes = result.changes if own is not instance else ()
+    with np.errstate(over="ignore", invalid="ignore"):  # absurd claims overflow, and fail their check by that
+        _check_solution(found)
+        _check_claims(found)
+        _check_demand(found)
+        _check_evidence(found)
+        if result.range is not None:
+            check_range(found, result.range)
+        if tell is not None:
+            tell(_conclude(found, gap, changes))
+        if _check_solver(found):
+            bounds = BoundJudge(found)
+            bounds.check_certificates()
+            bounds.check_bound()
+            _check_in_time(found, "shadow prices:", bounds.check_prices)
+        if infeasibility is not None:
+            _check_in_time(found, "infeasibility: it was", InfeasibilityJudge(found, infeasibility).check)
+    return _conclude(found, gap, changes)
 
 
-def _name_status(result: Result[Solution], gap: float) -> Status:
-    if result.infeasibility is not None:
-        return Status.INFEASIBLE
-    return status_of(result.objective, result.bound, gap, result.sense)
+def _conclude(found: Findings, gap: float, changes: tuple[str, ...]) -> Verification:
+    """Say what was found so far, and what the result is called where all of it holds."""
+    result, status = found.result, None
+    if all(check.holds for check in found.checks):
+        status = status_of(result.objective, result.bound, gap, result.sense)
+        status = status if result.infeasibility is None else Status.INFEASIBLE
+    verification = found.conclude(
+        status=status, gap=result.gap, changes=changes, unlisted=tuple(found.unlisted), evidence=found.evidence
+    )
+    return remember(verification, found.instance, result, gap)
 
 
 def _check_in_time(found: Findings, what: str, check: Callable[[], None]) -> None:
@@ -185,7 +174,6 @@ def require_own(instance: Instance, result: Result[Solution]) -> None:
 def _check_solution(found: Findings) -> None:
     """Recompute constraints, objective and measures from the decisions; every measure must be there, and no other."""
     result = found.result
-    claims: list[tuple[str, str, float, float]] = []
     known: dict[str, float] = {}
     if result.solution is not None:
         evaluation = found.formulation.evaluate(found.instance, result.solution)
@@ -193,13 +181,21 @@ def _check_solution(found: Findings) -> None:
         if np.isfinite(evaluation.objective):
             found.evaluation = evaluation
         known = evaluation.measures
-        claims = [("objective", "", result.objective or 0.0, evaluation.objective)]
-    claims += [("measure", name, value, known.get(name, np.nan)) for name, value in result.measures.items()]
-    for family, index, claimed, recomputed in claims:
+        _compare_figures(found, "objective", {"": result.objective or 0.0}, {"": evaluation.objective}, 0.0)
+    _compare_figures(found, "measure", result.measures, known, 0.0)
+
+
+def _compare_figures(
+    found: Findings, family: str, claims: Mapping[str, float], known: Mapping[str, float], least: float
+) -> None:
+    """Compare figures by name with those recomputed, up to rounding of them or of the least amount that counts."""
+    for name, claimed in claims.items():
+        recomputed = known.get(name, np.nan)
         message = "the result's figure must equal the one recomputed from the decisions"
-        found.compare(family, index, claimed, recomputed, TOLERANCE * max(abs(claimed), abs(recomputed)), message)
-    for name in known.keys() - result.measures.keys():
-        found.fail("measure", name, "the result must state every figure that its decisions amount to")
+        tolerance = TOLERANCE * max(least, abs(claimed), abs(recomputed))
+        found.compare(family, name, claimed, recomputed, tolerance, message)
+    for name in known.keys() - claims.keys():
+        found.fail(family, name, "the result must state every figure that its decisions amount to")
 
 
 def _check_demand(found: Findings) -> None:
@@ -208,12 +204,7 @@ def _check_demand(found: Findings) -> None:
     known: dict[str, float] = {}
     if claims and found.evaluation is not None and found.formulation.declares("judge_demand"):
         known = found.formulation.judge_demand(found.instance, solution, sorted(claims))
-    for name, claimed in claims.items():
-        recomputed = known.get(name, np.nan)
-        message = "the result's figure must equal the one recomputed from the decisions"
-        found.compare("demand", name, claimed, recomputed, TOLERANCE * max(1.0, abs(recomputed)), message)
-    for name in known.keys() - claims.keys():
-        found.fail("demand", name, "a result that says how much is in use at once must state every figure of it")
+    _compare_figures(found, "demand", claims, known, 1.0)
 
 
 def _check_evidence(found: Findings) -> None:

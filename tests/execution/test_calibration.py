@@ -132,7 +132,7 @@ def test_pauses_and_scaling_of_rounds() -> None:
     )
     calibrated, said = calibrate(instance, plan, Standing(1.0, trials=trials))
     assert (calibrated.resize_s, said) == (6.0, ("resize_s: 6 s, was 0 s",))
-    informed: Any = next(each for each in map(read_instance, names()) if getattr(each, "prior", None) is not None)
+    informed: Any = next(each for name in names() if getattr(each := read_instance(name), "prior", None) is not None)
     scaling = {"gpus": [1, 2, 4], "speedup": [1.0, 1.9, 3.0]}
     informed = informed.replace(prior=informed.prior.replace(scaling=scaling))
     calibrated, _ = calibrate(informed, plan, Standing(1.0, trials=trials))

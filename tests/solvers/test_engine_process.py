@@ -187,7 +187,7 @@ def test_a_kept_process_makes_call_after_call(targets: ModuleType, tmp_path: Pat
     assert second is not None
     assert second != first
     os.kill(second, signal.SIGKILL)
-    engine_process._KEPT[-1]._process.wait()
+    engine_process._KEPT[-1].process.wait()
     assert call_elsewhere(targets.name_process, (), Stopwatch(), keep=True) not in (first, second)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import (
     describe_hull_changes,
@@ -104,7 +104,9 @@ def test_rows_and_columns_may_come_in_any_order(points: tuple[FloatArray, FloatA
     order = np.random.default_rng(random.getrandbits(32)).permutation(consumption.shape[1])  # type: ignore[attr-defined]
     marked = lower_left_hull(consumption, value)
     shuffled = lower_left_hull(consumption[::-1, order], value[::-1, order])[::-1]
-    assert (lower_left_hull(consumption, value, block_rows=1) == marked).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("optplan.speedup.hulls._BLOCK_ROWS", 1)
+        assert (lower_left_hull(consumption, value) == marked).all()
     for row in range(len(marked)):
         there = consumption[row, order][shuffled[row]], value[row, order][shuffled[row]]
         here = consumption[row][marked[row]], value[row][marked[row]]
@@ -172,43 +174,33 @@ def test_flat_ends_stop_at_the_least_consumption() -> None:
 
 
 @pytest.mark.parametrize(
-    ("consumption", "value", "error", "message"),
+    ("consumption", "value", "message"),
     [
-        (
-            [1.0, 2.0],
-            [2.0, 1.0],
-            UsageError,
-            r"^consumption has shape \(2,\) and value \(2,\); both must be \(rows, wid",
-        ),
-        ([[1.0, 2.0]], [[1.0]], UsageError, r"^consumption has shape \(1, 2\) and value \(1, 1\); both must be"),
-        ([[]], [[]], UsageError, r"\(1, 0\); both must be \(rows, widths\) with at least one width$"),
         (
             [[1.0], [np.nan]],
             [[1.0], [1.0]],
-            DataError,
             r"^consumption: entry \[1\]\[0\]: got nan; numbers, or inf, are",
         ),
         (
             [[1.0, 2.0]],
             [[2.0, -INF]],
-            DataError,
             r"^value: entry \[0\]\[1\]: got -inf; .*; give inf for a width that is",
         ),
         (
             [[1.0], [INF]],
             [[1.0], [1.0]],
-            DataError,
             r"^consumption: row 1 has no point whose consumption and value are",
         ),
-        ([[1.0, INF]], [[INF, 1.0]], DataError, r"^consumption: row 0 has no point .* both finite; allow at least one"),
+        ([[1.0, INF]], [[INF, 1.0]], r"^consumption: row 0 has no point .* both finite; allow at least one"),
     ],
 )
 def test_points_without_a_hull_are_refused(
-    consumption: list[object], value: list[object], error: type[Exception], message: str
+    consumption: list[object], value: list[object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NaN, minus infinity, empty rows and unequal shapes are named with their place."""
-    with pytest.raises(error, match=message):
-        lower_left_hull(np.array(consumption, dtype=np.float64), np.array(value, dtype=np.float64), block_rows=1)
+    """NaN, minus infinity and empty rows are named with their place."""
+    monkeypatch.setattr("optplan.speedup.hulls._BLOCK_ROWS", 1)
+    with pytest.raises(DataError, match=message):
+        lower_left_hull(np.array(consumption, dtype=np.float64), np.array(value, dtype=np.float64))
 
 
 tables = hnp.arrays(
@@ -276,38 +268,6 @@ def test_changes_of_the_hull_are_described() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("gpus", "speedup", "message"),
-    [
-        (
-            [2, 1],
-            [1.0, 2.0],
-            r"^gpus: got 2, 1 GPUs; strictly increasing widths of at least 1 GPU are allowed; sort the",
-        ),
-        ([0, 1], [1.0, 2.0], r"^gpus: got 0, 1 GPUs; strictly increasing widths"),
-        (
-            [1, 2],
-            [1.0, 2.0, 3.0],
-            r"^speedup: got shape \(3,\) for 2 widths; one value per width \(and row\) is needed; g",
-        ),
-        (
-            [1, 2],
-            [[1.0, 2.0], [1.0, 0.0]],
-            r"^speedup: row 1, 2 GPUs: got 0; finite numbers above zero are allowed; corr",
-        ),
-        ([1, 2], [1.0, INF], r"^speedup: row 0, 2 GPUs: got inf; finite numbers above zero are allowed"),
-    ],
-)
-def test_wrong_tables_have_no_hull(gpus: list[int], speedup: list[object], message: str) -> None:
-    """Each function over tables checks them in the same words."""
-    widths, table = np.array(gpus), np.array(speedup, dtype=np.float64)
-    for function in (monotone_concave_hull, describe_hull_changes):
-        with pytest.raises(DataError, match=message):
-            function(widths, table)
-    with pytest.raises(DataError, match=message):
-        speed_on_hull(np.array([1.0]), widths, table)
-
-
 def test_a_mixture_of_two_widths_by_hand() -> None:
     """With s = 1, 1.8, 2, 3 on 1, 2, 3, 4 GPUs: three GPUs are a mixture of two and four, (1.8 + 3) / 2 = 2.4, not 2.
 
@@ -361,11 +321,3 @@ def test_rows_keep_their_places_where_others_need_no_hull() -> None:
     with pytest.raises(DataError, match=r"^widths: row 2: got 4\.1 GPUs; the row's hull reaches from 1 to 4 GPUs"):
         speed_on_hull(np.array([2.0, 3.0, 4.1]), gpus, speedup)
     assert speed_on_hull(np.array([2.0, 3.0, 4.1]), gpus, speedup, tolerance=0.1)[2] == 3.0
-
-
-@pytest.mark.parametrize("widths", [np.ones(3), np.ones((1, 2, 2)), np.float64(1.0)])
-def test_one_row_of_widths_goes_with_each_row_of_speedups(widths: FloatArray) -> None:
-    """A wrong number of rows is a wrong call."""
-    message = r"^widths have shape \(.*\); \(rows,\) or \(rows, points\) is needed, with 2 rows$"
-    with pytest.raises(UsageError, match=message):
-        speed_on_hull(np.asarray(widths), np.array([1, 2]), np.array([[1.0, 1.5], [1.0, 2.0]]))

@@ -102,10 +102,11 @@ def chain(parts: int) -> tuple[Instance, Result[Solution]]:
 
 
 @pytest.mark.parametrize("large", [0, 10**9])
-def test_within_caps_the_judge_says_the_same(large: int) -> None:
+def test_within_caps_the_judge_says_the_same(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process or in one of its own: what holds, what fails, and what belongs to another instance."""
     instance = boa()
-    terms: dict[str, Any] = {"gap": 1e-6, "as_given": True, "time_limit_s": 60.0, "large": large}
+    terms: dict[str, Any] = {"gap": 1e-6, "as_given": True, "time_limit_s": 60.0}
+    monkeypatch.setattr("optplan.verification.capped.LARGE", large)
     result = solve(instance)
     for each in (result, result.replace(objective=1.0, bound=None, bound_proof="none", status="feasible")):
         capped, free = verify_capped(instance, each, **terms), verify(instance, each)
@@ -115,11 +116,12 @@ def test_within_caps_the_judge_says_the_same(large: int) -> None:
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="the system has no caps of memory that can be set beyond what is used")
-def test_a_judge_that_does_not_end_is_ended() -> None:
+def test_a_judge_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 2 s of processor time where its stopwatch says 60: what it found by then holds, and the rest is on trust."""
     instance, result = chain(9_000)
     terms: dict[str, Any] = {"gap": 1e-6, "as_given": True, "time_limit_s": 60.0}
-    ended = verify_capped(instance, result, **terms, patience_s=-58.0)
+    monkeypatch.setattr("optplan.verification.capped.PATIENCE_S", -58.0)
+    ended = verify_capped(instance, result, **terms)
     families = {check.family for check in ended.checks}
     assert {"objective", "budget", "quota.a100"} <= families
     assert "certificate" not in families
@@ -130,13 +132,15 @@ def test_a_judge_that_does_not_end_is_ended() -> None:
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="the system has no caps of memory that can be set beyond what is used")
-def test_without_memory_nothing_is_called_checked() -> None:
+def test_without_memory_nothing_is_called_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where not even the decisions can be evaluated, that is what fails: of 400 classes, within what a process has."""
     one: Any = build_named("boa-two-classes")
     classes = {f"{name}-{copy}": each for copy in range(200) for name, each in one.classes.items()}
     instance = one.replace(classes=classes, budget="3200gpu", policy="pure")
     result = solve(instance, check=False, certify=False, gap=0.5)
-    ended = verify_capped(instance, result, gap=1e-6, as_given=True, time_limit_s=60.0, large=0, most_bytes=0)
+    monkeypatch.setattr("optplan.verification.capped.LARGE", 0)
+    monkeypatch.setattr("optplan.verification.capped.MOST_BYTES", 0)
+    ended = verify_capped(instance, result, gap=1e-6, as_given=True, time_limit_s=60.0)
     (check,) = ended.checks
     assert "could not be computed within 70 s of processor time and 0 GiB of memory" in check.message
     assert not ended.nothing_wrong

@@ -117,7 +117,9 @@ def build_log_instance(
     estimates = {
         name: _estimate(name, classes[name], speedup, since_s, until_s, left_out) for name, speedup in typed.items()
     }
-    spread = _pool_spread(estimates)
+    # What is typical of the others is taken for classes whose one job does not say it.
+    spreads = [_spread(e.sizes_h) for e in estimates.values() if e.sizes_h.size > 1]
+    spread = float(np.median(spreads)) if spreads else _UNKNOWN_SPREAD
     submits_h = {name: e.jobs.arrive_s / SECONDS_PER_HOUR for name, e in estimates.items()}
     patterns = learn_patterns(submits_h, since_s / SECONDS_PER_HOUR, until_s / SECONDS_PER_HOUR)
     pauses = speedups.measured.rescale_s
@@ -188,12 +190,6 @@ def _estimate(
         left_out.add("sizes of jobs at widths beyond their table", wrong=wrong, count=int((~known).sum()))
     rate = estimate_rate(jobs.arrive_s, since_s, until_s)
     return _Estimate(jobs, gpus[known], run_s[known], run_s[known] / SECONDS_PER_HOUR * speeds[known], rate, speedup)
-
-
-def _pool_spread(estimates: Mapping[str, _Estimate]) -> float:
-    """Return the typical relative deviation of sizes, for classes whose one job does not say theirs."""
-    spreads = [_spread(e.sizes_h) for e in estimates.values() if e.sizes_h.size > 1]
-    return float(np.median(spreads)) if spreads else _UNKNOWN_SPREAD
 
 
 def _spread(sizes: FloatArray) -> float:

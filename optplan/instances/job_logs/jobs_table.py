@@ -23,7 +23,19 @@ def tabulate_jobs(classes: Classes, sizes: Mapping[str, FloatArray]) -> dict[str
     """Return the columns of the jobs of some classes, with GPU-hours (N,) or NaN; None is not known."""
     columns: dict[str, list[Any]] = {}
     for name, jobs in classes.items():
-        for column, values in _list_columns(name, jobs, sizes.get(name, np.full(len(jobs), np.nan))).items():
+        own = {
+            "id": [id_.removeprefix("/") for id_ in jobs.id.tolist()],
+            "class": [name] * len(jobs),
+            "submit_s": _say(jobs.submit_s),
+            "start_s": _say(jobs.start_s),
+            "run_s": _say(jobs.run_s),
+            "gpus": jobs.gpus.tolist(),
+            "gpu_type": jobs.list_words(jobs.gpu_type),
+            "state": _name_states(jobs),
+            "completed": jobs.completed.tolist(),
+            "size_gpu_hours": _say(sizes.get(name, np.full(len(jobs), np.nan))),
+        }
+        for column, values in own.items():
             columns.setdefault(column, []).extend(values)
     return columns
 
@@ -43,21 +55,6 @@ def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *,
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([list(columns), *zip(*columns.values(), strict=True)])
     write_text(text.getvalue(), path, overwrite=overwrite)
-
-
-def _list_columns(name: str, jobs: Jobs, sizes: FloatArray) -> dict[str, list[Any]]:
-    return {
-        "id": [id_.removeprefix("/") for id_ in jobs.id.tolist()],
-        "class": [name] * len(jobs),
-        "submit_s": _say(jobs.submit_s),
-        "start_s": _say(jobs.start_s),
-        "run_s": _say(jobs.run_s),
-        "gpus": jobs.gpus.tolist(),
-        "gpu_type": jobs.list_words(jobs.gpu_type),
-        "state": _name_states(jobs),
-        "completed": jobs.completed.tolist(),
-        "size_gpu_hours": _say(sizes),
-    }
 
 
 def _say(numbers: FloatArray) -> list[float | None]:

@@ -58,7 +58,11 @@ def _find_groups(rows: Jobs) -> list[list[int]]:
 def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> BoolColumn:
     """Return (N,) which jobs count; those that are arrivals only have no time that they ran then."""
     arrive_s = jobs.arrive_s
-    rules = {place: _find_rule(place, jobs, file, reading) for place in np.unique(jobs.ending).tolist()}
+    endings = np.unique(jobs.ending)
+    rules = {
+        place: rule_of(word, reading.rules, file, int(jobs.where[jobs.ending == place].min()))
+        for place, word in zip(endings.tolist(), jobs.list_words(endings), strict=True)
+    }
     dropped, counted = (
         np.isin(jobs.ending, [p for p, r in rules.items() if r is rule]) for rule in (Rule.DROP, Rule.COUNT)
     )
@@ -89,12 +93,6 @@ def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> Bo
     leave_out(jobs, kept & (jobs.start_s < jobs.submit_s - _CLOCKS_S), EARLY, left_out)
     jobs.run_s[counted] = np.nan
     return kept
-
-
-def _find_rule(ending: int, jobs: Jobs, file: str, reading: LogReading) -> Rule:
-    return rule_of(
-        jobs.list_words(np.array([ending]))[0], reading.rules, file, int(jobs.where[jobs.ending == ending].min())
-    )
 
 
 def _leave_out_by(jobs: Jobs, which: BoolColumn, reason: str, by: IntColumn | None, left_out: LeftOut) -> None:

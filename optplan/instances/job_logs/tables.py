@@ -58,20 +58,16 @@ _NOWHERE = "\x1f"
 
 def read_table(path: Path, reading: LogReading, left_out: LeftOut) -> Jobs:
     """Return the rows of a table, with or without a byte order mark; what is left out is counted."""
-    delimiter = "," if is_parquet(path) else _find_delimiter(path)
+    delimiter = ","
+    if not is_parquet(path):  # what most often stands in the first line among what may stand between two fields
+        blocks = read_blocks(path, delimiter=_NOWHERE, quoted=False)
+        delimiter = max(_DELIMITERS, key=next((rows[0][0] for _, rows in blocks if rows), "").count)
 
     def place(header: list[str]) -> list[int]:
         places = _find_columns(path, header, reading)
         return [places.get(role, len(header)) for role in _ROLES]
 
     return read_columns(path, place, _Reader(reading).read, left_out, delimiter=delimiter)
-
-
-def _find_delimiter(path: Path) -> str:
-    """Return what most often stands in the first line among what may stand between two fields."""
-    blocks = read_blocks(path, delimiter=_NOWHERE, quoted=False)
-    first = next((rows[0][0] for _, rows in blocks if rows), "")
-    return max(_DELIMITERS, key=first.count)
 
 
 def _find_columns(path: Path, header: list[str], reading: LogReading) -> dict[str, int]:

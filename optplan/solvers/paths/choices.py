@@ -34,7 +34,7 @@ from optplan.solvers.paths.dominance import (
     weigh_criteria,
 )
 from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
-from optplan.solvers.paths.search import Effort
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.quiet_highs import run_engine, start_engine
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ class _ParetoMerge:
         by_cost = np.argsort(second.reduced_cost, kind="stable")
         most = self.excess - rest[1] - first.reduced_cost
         partners = np.searchsorted(second.reduced_cost[by_cost], most, side="right")
-        self.effort.require_pairs(int(partners.sum()))
+        if partners.sum() > self.effort.max_pairs:
+            raise OutOfEffortError("pairs")
         left, right = [], []
         for rows in _split_rows(partners):
             self.effort.charge_pairs(int(partners[rows].sum()))

@@ -370,7 +370,8 @@ class ColumnGeneration:
         """Add better paths to the master and the pool; return whether there were any and they are needed."""
         paths = self.price(aim.weights + solution.multipliers, aim.value_weight)
         self.note_bound(aim, progress, solution.multipliers, paths)
-        if self._agrees(aim, progress, solution):
+        rounding = 0.0 if aim.is_factor else ROUNDING * aim.pay(progress.multipliers)
+        if solution.objective - progress.bound <= TUNING.agreement * abs(solution.objective) + rounding:
             return False
         reduced = paths.weigh(aim.weights + solution.multipliers, aim.value_weight)
         better = np.flatnonzero(reduced < solution.shares - ROUNDING * (np.abs(solution.shares) + reduced))
@@ -390,8 +391,3 @@ class ColumnGeneration:
             bound = least - aim.pay(multipliers)
         if bound > progress.bound:
             progress.bound, progress.multipliers = bound, multipliers
-
-    def _agrees(self, aim: Aim, progress: Progress, solution: MasterSolution) -> bool:
-        """Return whether the greatest bound meets the master's value."""
-        rounding = 0.0 if aim.is_factor else ROUNDING * aim.pay(progress.multipliers)
-        return solution.objective - progress.bound <= TUNING.agreement * abs(solution.objective) + rounding

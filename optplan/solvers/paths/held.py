@@ -137,7 +137,7 @@ class _Closing(GapClosing):
         """Look for a path within an allowance, which also improves the bound."""
         self.effort.charge_pass()
         found = find_candidates(self.graph, self.effort, self.charges, self._list_cuts(allowance))
-        self.offer(found.options, found.value)
+        self.offer(found.payload, found.value)
         self.note_covered(allowance)
         return True
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.dominance import expand_ranges, find_undominated, scale_to_one
-from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.paths.held_graphs import FORBIDDEN, FREE, ExchangeRules, HeldGraph
 from optplan.solvers.paths.search import Effort
 
@@ -114,17 +114,6 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldPaths:
-    """Paths, by increasing consumption."""
-
-    #: (P,) Of each path.
-    value: FloatArray
-    consumption: FloatArray
-    #: (P, J) The option taken in each layer.
-    options: IntArray
-
-
-@dataclass(frozen=True, eq=False)
 class _Labels:
     """Beginnings of paths."""
 
@@ -153,22 +142,22 @@ class _Labels:
         return find_undominated_charged(segment, self.low, None if self.charge is None else self.charge[1])
 
 
-def find_pareto_set(graph: HeldGraph, effort: Effort, charges: Charges | None = None) -> HeldPaths:
-    """Return every undominated path, charges included."""
+def find_pareto_set(graph: HeldGraph, effort: Effort, charges: Charges | None = None) -> PathBatch:
+    """Return every undominated path, charges included, by increasing consumption."""
     found = find_candidates(graph, effort, charges, ())
-    costs = np.array([found.value, found.consumption])
+    costs = np.array([found.value, found.used])
     if charges is not None:
-        costs = settle_costs(graph, found.options, charges, effort)
+        costs = settle_costs(graph, found.payload, charges, effort)
     best = find_undominated_charged(np.zeros(costs.shape[1], dtype=np.intp), costs, None)
     value, consumption = costs[:, best]
     # Of paths whose consumptions are equal but for rounding, the last is the one of least value.
     last = np.append(np.diff(consumption) > ROUNDING * consumption[1:], True)[: best.size]
-    return HeldPaths(value[last], consumption[last], found.options[best[last]])
+    return PathBatch(value[last], consumption[last, None], found.payload[best[last]])
 
 
-def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, cuts: tuple[Cut, ...]) -> HeldPaths:
+def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, cuts: tuple[Cut, ...]) -> PathBatch:
     """Return the paths within all cuts among which every undominated one is; with charges, at lower ends of costs."""
-    nothing = HeldPaths(np.empty(0), np.empty(0), np.empty((0, graph.num_layers), dtype=np.intp))
+    nothing = PathBatch(np.empty(0), np.empty((0, 1)), np.empty((0, graph.num_layers), dtype=np.intp))
     left, own = graph, np.arange(graph.node.size)
     for find in (HeldGraph.bound_costs_through, HeldGraph.find_costs_through) if cuts else ():
         kept = np.flatnonzero(find(left, cuts[0].weights) <= cuts[0].limit)
@@ -230,11 +219,11 @@ class _Search:
         within = self._find_inside(layer, ran)
         self._keep(layer, option[within], parent[owner[within]], ran.take(within))
 
-    def conclude(self) -> HeldPaths:
+    def conclude(self) -> PathBatch:
         """Return the paths of the labels that no other is certain to dominate."""
         left = self.labels.undominated(anywhere=True)
         value, consumption = self.labels.low[:, left]
-        return HeldPaths(value, consumption, self._trace(left))
+        return PathBatch(value, consumption[:, None], self._trace(left))
 
     def _arrive(self, layer: int, targets: IntArray) -> tuple[IntArray, IntArray]:
         """Return the (label, position of its target) pairs within the cuts, by target."""

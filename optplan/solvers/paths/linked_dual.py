@@ -71,25 +71,14 @@ class LinkedShortfall:
 class LeastLimit:
     """The least that one limit has to be while all others stay."""
 
-    #: Which limit.
-    limit: int
-    #: Its least value that some mixed plan keeps; a lower bound on it when time ran out.
+    #: Its least value that some mixed plan keeps, or a lower bound on it when time ran out; infinite where no value
+    #: helps, because the others cannot be kept without it either.
     least: float
     #: (L,) Proof: 1 for the limit itself, and the least weighted consumption less multipliers . (the other limits) is
-    #: ``least``.
+    #: ``least``. Where no value helps 0, and even the least weighted consumption exceeds the limits so weighted.
     multipliers: FloatArray
-    #: Whether a plan keeps the limits with ``least`` in place; False only when time ran out.
+    #: Whether a plan keeps the limits with ``least`` in place; False where time ran out, or no value helps.
     attained: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Futility:
-    """Proof that no value of one limit helps: the others cannot be kept without it either."""
-
-    #: Which limit.
-    limit: int
-    #: (L,) 0 for the limit itself; even the least consumption weighted by these exceeds the limits so weighted.
-    multipliers: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +138,11 @@ def maximise_bound(
         progress.multipliers, progress.attained = nothing, False
         progress.bound = generation.family.best_paths(nothing).total_value
     graph, columns = generation.graph, generation.columns
-    mixture = None if progress.master is None else _mix(progress.master, graph, columns)
+    mixture = None
+    if progress.master is not None:
+        used = np.flatnonzero(progress.master.fractions)
+        used = used[np.argsort(graph[used], kind="stable")]
+        mixture = mix_columns(graph[used], progress.master.fractions[used], columns.take(used))
     return LinkedBound(
         limits=limits,
         multipliers=progress.multipliers,
@@ -182,13 +175,6 @@ def widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
     # a program without any room at all is more than the engine can tell from an infeasible one.
     factor = max(factor, feasibility.bound) * (1.0 + 0.25 * ROUNDING)
     return limits * factor if 1.0 < factor <= 1.0 + 2.0 * LIMIT_TOLERANCE else limits
-
-
-def _mix(master: MasterSolution, graph: IntArray, columns: PathBatch) -> Mixture:
-    """Return the mixture of a master's solution."""
-    used = np.flatnonzero(master.fractions)
-    used = used[np.argsort(graph[used], kind="stable")]
-    return mix_columns(graph[used], master.fractions[used], columns.take(used))
 
 
 def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None) -> PriceRange:
@@ -255,38 +241,31 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
     for change in TUNING.small_changes:
         limits = bound.limits.copy()
         limits[limit] *= 1.0 + sign * change
+        feasibility, progress = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
         try:
-            end = _price_at(generation, limits)
+            generation.find_factor(limits, feasibility)
+            if feasibility.bound > 1.0 + ROUNDING:
+                continue
+            generation.minimise(Aim.least_value(limits), progress)
         except OutOfEffortError as error:
             if error.limit != "engine" or not bound.attained:
                 raise
             continue  # a little more or less may be what HiGHS can tell
-        if end is not None and _is_best(generation, bound, end):
-            return end
+        if _is_best(generation, bound, progress.multipliers):
+            return progress.multipliers
     return None
 
 
 def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -> FloatArray | None:
     """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does."""
     found = _relax(generation, limit)
-    if isinstance(found, Futility):  # the others are kept within the tolerance only
+    if found.least == math.inf:  # the others are kept within the tolerance only
         return None
     if not found.attained and (generation.effort.stopwatch.expired or not bound.attained):
         raise OutOfEffortError("time")
     if not found.attained:  # HiGHS cannot tell
         return None
     return found.multipliers if found.least >= bound.limits[limit] * (1.0 - TUNING.small_changes[0]) else None
-
-
-def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
-    """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
-    feasibility = Progress(np.zeros(limits.size))
-    generation.find_factor(limits, feasibility)
-    if feasibility.bound > 1.0 + ROUNDING:
-        return None
-    progress = Progress(np.zeros(limits.size))
-    generation.minimise(Aim.least_value(limits), progress)
-    return progress.multipliers
 
 
 def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: FloatArray) -> bool:
@@ -299,18 +278,15 @@ def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: Floa
     return bool(abs(bound.bound - reached) <= TUNING.same_bound * (bound.bound + paid))
 
 
-def find_relaxations(family: PathFamily, shortfall: LinkedShortfall) -> tuple[LeastLimit | Futility, ...]:
-    """Return for each limit the least that it has to be for the others to be kept.
-
-    There is a futility where the other limits cannot be kept whatever this one is.
-    """
+def find_relaxations(family: PathFamily, shortfall: LinkedShortfall) -> tuple[LeastLimit, ...]:
+    """Return for each limit the least that it has to be for the others to be kept."""
     generation = ColumnGeneration(family, Effort())
     generation.add(shortfall.graph, shortfall.columns)
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
-def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
-    """Return the least of one limit, or the proof that the others cannot be kept."""
+def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit:
+    """Return the least of one limit."""
     limits = generation.family.limits.copy()
     limits[limit] = math.inf
     weights = np.zeros(limits.size)
@@ -320,8 +296,8 @@ def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
         if limits.size > 1:
             generation.find_factor(limits, feasibility)
             if feasibility.bound > most_within(1.0):
-                return Futility(limit, feasibility.multipliers)
+                return LeastLimit(math.inf, feasibility.multipliers, attained=False)
         generation.minimise(Aim(0.0, weights, widen(limits, feasibility)), progress)
     except OutOfEffortError:
         progress.attained = False
-    return LeastLimit(limit, progress.bound, weights + progress.multipliers, progress.attained)
+    return LeastLimit(progress.bound, weights + progress.multipliers, progress.attained)

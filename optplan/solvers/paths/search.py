@@ -58,11 +58,6 @@ class Effort:
             raise OutOfEffortError("labels")
         self._look_at_clock()
 
-    def require_pairs(self, count: int) -> None:
-        """Raise when a merge would make more pairs than one may."""
-        if count > self.max_pairs:
-            raise OutOfEffortError("pairs")
-
     def charge_pairs(self, count: int) -> None:
         """Count pairs before they are made."""
         self.pairs += count

@@ -74,7 +74,8 @@ class LinkedGraphs:
         starts = np.concatenate([[0], np.cumsum(active)])
         columns = _place_nodes([graphs[graph] for graph in order.tolist()])
         stack = _Stack(columns.reshape(len(graphs), -1), starts, order.size, columns.shape[1])
-        per_layer = any(_enters_by_layer(graph) for graph in graphs)
+        entries = [cost for graph in graphs for cost in (graph.enter_value, graph.enter_consumption)]
+        per_layer = any(each.strides[-2] != 0 and bool(np.any(each != each[..., :1, :])) for each in entries)
         run_value = np.zeros((int(starts[-1]), columns[0].size))
         run_consumption = np.zeros((limits.size, *run_value.shape))
         enter_value = np.zeros((len(run_value) if per_layer else len(graphs), columns.shape[1], columns[0].size))
@@ -270,9 +271,3 @@ def _place_nodes(graphs: Sequence[PathCosts]) -> IntArray:
             members = np.flatnonzero(graph.group == group)
             columns[position, group, : members.size] = members
     return columns
-
-
-def _enters_by_layer(graph: PathCosts) -> bool:
-    """Return whether entering a node costs something else in some layer."""
-    costs = (graph.enter_value, graph.enter_consumption)
-    return any(cost.strides[-2] != 0 and bool(np.any(cost != cost[..., :1, :])) for cost in costs)

@@ -8,11 +8,10 @@ itself does not round, and then rounded:
   objective is above the real one. The bound of CP-SAT on the rounded program is one on the real program. It is weaker
   than one without rounding would be, by at most a unit for each column that is not zero.
 * *Incumbent.* What CP-SAT returns may miss a real row by as much. One that does, by more than an engine's tolerance, is
-  discarded, and the program solved once more with coefficients rounded up: whatever that returns keeps the real rows.
-  The bound stays that of the first solve.
+  discarded; at the default resolution none does.
 
 A unit is ``1 / resolution`` of a row's end, or of its largest term, but never so small that the terms of a row add up
-to more than 64-bit integers hold. With the default resolution the second solve is not needed.
+to more than 64-bit integers hold.
 
 CP-SAT runs in a process of its own that is kept for the next call (:mod:`optplan.solvers.engine_process`): OR-Tools
 brings a HiGHS along, and beside another one either may not load (google/or-tools#5246). It also ends in time where
@@ -28,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,13 +66,6 @@ _ENDINGS = {
 }
 
 
-class _Values(Protocol):
-    """What knows the values of variables: a solver that has run, or one that has found a solution."""
-
-    def value(self, expression: cp_model.LinearExprT) -> int:
-        """Return the value of a variable."""
-
-
 def solve_program(program: Program, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION) -> ProgramOutcome:
     """Solve a program with CP-SAT, with one worker, so that the same request gives the same answer."""
     # Scaling is done here, to so many units in the end of a row, or its largest term. The values keep the rows, the
@@ -104,28 +96,20 @@ def run_cp_sat(
 ) -> ProgramOutcome:
     """Solve a program with CP-SAT in this process, of its own; better incumbents and bounds are reported."""
     known = nothing_yet()
-    runs: list[ProgramOutcome] = []
 
     def tell(values: FloatArray, bound: float | None) -> None:
         nonlocal known
-        known = replace(known, bound=known.bound if runs else bound)
+        known = replace(known, bound=bound)
         if _keeps_rows(program, values):
             known = replace(known, status=Status.FEASIBLE, values=values)
         if report is not None:
             report(known)
 
-    settings = (gap, seed, stopwatch, None if report is None else tell)
-    runs.append(_solve_rounded(round_program(program, resolution, upwards=False), *settings))
-    known = replace(known, bound=runs[0].bound)
-    if runs[0].values is not None and not _keeps_rows(program, runs[0].values):
-        found = _solve_rounded(round_program(program, resolution, upwards=True), *settings)
-        # This solve excludes what is close to the ends of rows, so it proves nothing.
-        if found.values is not None and _keeps_rows(program, found.values):
-            runs.append(replace(found, status=Status.FEASIBLE))
-        else:
-            runs.append(replace(found, status=Status.UNKNOWN, values=None))
-    counters = {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}
-    return replace(runs[-1], bound=runs[0].bound, counters=counters)
+    rounded = round_program(program, resolution)
+    found = _solve_rounded(rounded, gap, seed, stopwatch, None if report is None else tell)
+    if found.values is None or _keeps_rows(program, found.values):
+        return found
+    return replace(found, status=known.status, values=known.values)
 
 
 @cache
@@ -189,7 +173,7 @@ def _solve_rounded(
     from ortools.sat.python import cp_model
 
     if rounded.is_empty:
-        counters = dict.fromkeys(("solves", "branches", "conflicts"), 0.0)
+        counters = dict.fromkeys(("branches", "conflicts"), 0.0)
         return replace(nothing_yet(), status=Status.INFEASIBLE, termination=Termination.COMPLETED, counters=counters)
     model = cp_model.CpModel()
     columns = [model.new_bool_var("") if span == 1 else model.new_int_var(0, span, "") for span in rounded.span]
@@ -198,7 +182,7 @@ def _solve_rounded(
         model.add_linear_constraint(cp_model.LinearExpr.weighted_sum(own, row.coefficients), row.least, row.most)
     model.minimize(cp_model.LinearExpr.weighted_sum(columns, rounded.cost))
 
-    def read(values: _Values) -> FloatArray:
+    def read(values: cp_model.CpSolver | cp_model.CpSolverSolutionCallback) -> FloatArray:
         return rounded.read(np.array([values.value(column) for column in columns], dtype=np.float64))
 
     def scale_back(bound: float) -> float | None:
@@ -224,7 +208,7 @@ def _solve_rounded(
         termination=termination,
         values=read(solver) if status in (Status.OPTIMAL, Status.FEASIBLE) else None,
         bound=scale_back(least) if has_bound else None,
-        counters={"solves": 1.0, "branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
+        counters={"branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
     )
 
 
@@ -263,8 +247,8 @@ class Rounded:
         return values
 
 
-def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounded:
-    """Round coefficients, in units of a row's end, down: nothing is kept out; ``upwards``: nothing else is let in."""
+def round_program(program: Program, resolution: int) -> Rounded:
+    """Round coefficients, in units of a row's end, down: nothing is kept out."""
     start, unit, span = count_units(program, resolution)
     matrix, rows = program.matrix, []
     steps = unit * (span > 0.0)  # a column that is fixed adds nothing, however large its coefficients
@@ -280,7 +264,7 @@ def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounde
             end - known + side * _SAME * (abs(known) + abs(end)) if math.isfinite(end) else end
             for side, end in ((-1.0, lower), (1.0, upper))
         )
-        rows += own.round(least, most, resolution, upwards=upwards)
+        rows += own.round(least, most, resolution)
     cost = program.cost * steps
     scale, is_exact = _find_scale(cost, math.inf, span, resolution)
     return Rounded(
@@ -321,7 +305,7 @@ class _RealRow:
     span: FloatArray
     whole: NDArray[np.bool_]
 
-    def round(self, least: float, most: float, resolution: int, *, upwards: bool) -> list[WholeRow]:
+    def round(self, least: float, most: float, resolution: int) -> list[WholeRow]:
         """Round it between its ends: in one row where that loses nothing, otherwise in one for each end."""
         if self.whole.all():
             end = max((abs(each) for each in (least, most) if math.isfinite(each)), default=0.0)
@@ -330,9 +314,9 @@ class _RealRow:
                 ends = (-_find_room(-least, scale), _find_room(most, scale))
                 return [WholeRow(self.columns.tolist(), _to_whole(self.terms * scale, np.round), *ends)]
         sides = ((1.0, most), (-1.0, -least))
-        return [self._round_end(sign, end, resolution, upwards=upwards) for sign, end in sides if math.isfinite(end)]
+        return [self._round_end(sign, end, resolution) for sign, end in sides if math.isfinite(end)]
 
-    def _round_end(self, sign: float, most: float, resolution: int, *, upwards: bool) -> WholeRow:
+    def _round_end(self, sign: float, most: float, resolution: int) -> WholeRow:
         """Round ``sign terms t <= most``."""
         terms = sign * self.terms
         if (terms >= 0.0).all() and most > 0.0:
@@ -343,13 +327,10 @@ class _RealRow:
         if some.size and not is_exact:
             # A unit of a column that is no whole number is not to be lost.
             scale = max(scale, 2.0 ** -math.floor(math.log2(float(some.min()))))
-        coefficients = _to_whole(terms * scale, np.ceil if upwards else np.floor)
-        room = _find_room(most, scale)
-        if not upwards:
-            # A column that is no whole number is up to a unit more than it counts.
-            room -= sum(
-                min(each, 0) for each, whole in zip(coefficients, self.whole.tolist(), strict=True) if not whole
-            )
+        coefficients = _to_whole(terms * scale, np.floor)
+        # A column that is no whole number is up to a unit more than it counts.
+        more = sum(min(each, 0) for each, whole in zip(coefficients, self.whole.tolist(), strict=True) if not whole)
+        room = _find_room(most, scale) - more
         return WholeRow(self.columns.tolist(), coefficients, _NO_END, room)
 
 

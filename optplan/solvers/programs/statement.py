@@ -113,58 +113,6 @@ class Changes:
     has_own_objective: bool
 
 
-class Snapshot:
-    """A Pyomo model as it was stated, before anybody has changed it."""
-
-    def __init__(self, native: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-        self._constraints = {
-            id(each): (each, each.expr) for each in native.component_data_objects(pyo.Constraint, active=True)
-        }
-        self._variables = [
-            (each, each.lb, each.ub, each.is_continuous()) for each in native.component_data_objects(pyo.Var)
-        ]
-        (self._objective,) = native.component_data_objects(pyo.Objective, active=True)
-        self._expression = self._objective.expr
-
-    def compare(self, native: Any) -> Changes:  # noqa: ANN401 - Pyomo has no types
-        """Say what has been changed since in the same model."""
-        active = {id(each): each for each in native.component_data_objects(pyo.Constraint, active=True)}
-        own = [each for key, each in active.items() if key not in self._constraints]
-        known = self._constraints.items()
-        altered = [each for key, (each, expr) in known if key in active and each.expr is not expr]
-        left_out = [each for key, (each, _) in known if key not in active]
-        added, relaxed = _name(own), []
-        added += [f"{name} (changed)" for name in _name(altered)]
-        present = {id(each) for each in native.component_data_objects(pyo.Var)}
-        missing, fixed, tighter = [], [], []
-        for each, lower, upper, was_continuous in self._variables:
-            if id(each) not in present:
-                missing.append(each)
-                continue
-            ends, stated = (each.lb, _negate(each.ub)), (lower, _negate(upper))
-            if each.fixed:
-                fixed.append(each)
-            elif any(map(_is_above, ends, stated)) or (was_continuous and not each.is_continuous()):
-                tighter.append(each)
-            if any(map(_is_above, stated, ends)) or (each.is_continuous() and not was_continuous):
-                relaxed.append(each)
-        added += [f"{name} (fixed)" for name in _name(fixed)] + [f"{name} (bounds)" for name in _name(tighter)]
-        objectives = list(native.component_data_objects(pyo.Objective, active=True))
-        is_own = [id(each) for each in objectives] != [id(self._objective)]
-        is_own |= self._objective.expr is not self._expression
-        return Changes(
-            added=tuple(added),
-            left_out=(*_name(left_out), *(f"{name} (changed)" for name in _name(altered)), *_name(relaxed)),
-            missing=tuple(_name(missing)),
-            has_own_objective=is_own,
-        )
-
-    def is_own(self, constraint: Any) -> bool:  # noqa: ANN401 - Pyomo has no types
-        """Whether a constraint of the model is not one of the statement's."""
-        known = self._constraints.get(id(constraint))
-        return known is None or constraint.expr is not known[1]
-
-
 def _negate(bound: float | None) -> float | None:
     """Turn a bound from above into one from below."""
     return None if bound is None else -bound
@@ -258,26 +206,8 @@ def _read_number(side: Any) -> float | None:  # noqa: ANN401 - Pyomo has no type
     return number if math.isfinite(number) else None
 
 
-def find_violations(native: Any, snapshot: Snapshot, request: SolveRequest) -> dict[str, float] | None:  # noqa: ANN401
-    """Return by how much one's own constraints are missed at least, by name; None where that does not help."""
-    read = read_program(native)
-    own = np.array([snapshot.is_own(each) for each in read.constraints], dtype=np.bool_)
-    if not own.any():
-        return None
-    softened = read.program.soften(own)
-    found = highs.solve_program(softened, request)
-    if found.values is None:
-        return None
-    place = read.program.cost.size
-    amounts: dict[str, float] = {}
-    for name, amount in zip(softened.columns[place:], found.values[place:].tolist(), strict=True):
-        if amount > _MET:
-            amounts[name] = amounts.get(name, 0.0) + amount
-    return amounts
-
-
 class PyomoModel:
-    """A statement whose Pyomo model is in somebody else's hands."""
+    """A statement whose Pyomo model is in somebody else's hands, and what it was before."""
 
     default_engine = HIGHS
 
@@ -287,11 +217,53 @@ class PyomoModel:
         self.index: dict[str, list[Any]] = {}
         self.expressions: dict[str, Any] = {}
         self._statement = statement
-        self._snapshot = Snapshot(statement.native)
+        self._constraints = {id(each): (each, each.expr) for each in self._list_constraints()}
+        self._variables = [
+            (each, each.lb, each.ub, each.is_continuous()) for each in self.native.component_data_objects(pyo.Var)
+        ]
+        (self._objective,) = self.native.component_data_objects(pyo.Objective, active=True)
+        self._expression = self._objective.expr
 
     def compare(self) -> Changes:
         """Say what its user has changed."""
-        return self._snapshot.compare(self.native)
+        active = {id(each): each for each in self._list_constraints()}
+        own = [each for key, each in active.items() if key not in self._constraints]
+        known = self._constraints.items()
+        altered = [each for key, (each, expr) in known if key in active and each.expr is not expr]
+        left_out = [each for key, (each, _) in known if key not in active]
+        added, relaxed = _name(own), []
+        added += [f"{name} (changed)" for name in _name(altered)]
+        present = {id(each) for each in self.native.component_data_objects(pyo.Var)}
+        missing, fixed, tighter = [], [], []
+        for each, lower, upper, was_continuous in self._variables:
+            if id(each) not in present:
+                missing.append(each)
+                continue
+            ends, stated = (each.lb, _negate(each.ub)), (lower, _negate(upper))
+            if each.fixed:
+                fixed.append(each)
+            elif any(map(_is_above, ends, stated)) or (was_continuous and not each.is_continuous()):
+                tighter.append(each)
+            if any(map(_is_above, stated, ends)) or (each.is_continuous() and not was_continuous):
+                relaxed.append(each)
+        added += [f"{name} (fixed)" for name in _name(fixed)] + [f"{name} (bounds)" for name in _name(tighter)]
+        objectives = list(self.native.component_data_objects(pyo.Objective, active=True))
+        is_own = [id(each) for each in objectives] != [id(self._objective)]
+        is_own |= self._objective.expr is not self._expression
+        return Changes(
+            added=tuple(added),
+            left_out=(*_name(left_out), *(f"{name} (changed)" for name in _name(altered)), *_name(relaxed)),
+            missing=tuple(_name(missing)),
+            has_own_objective=is_own,
+        )
+
+    def _list_constraints(self) -> list[Any]:
+        return list(self.native.component_data_objects(pyo.Constraint, active=True))
+
+    def _is_own(self, constraint: Any) -> bool:  # noqa: ANN401 - Pyomo has no types
+        """Whether a constraint of the model is not one of the statement's."""
+        known = self._constraints.get(id(constraint))
+        return known is None or constraint.expr is not known[1]
 
     def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
         """Solve it as it is; its variables have the values."""
@@ -317,11 +289,7 @@ class PyomoModel:
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
         """Whether the model is infeasible without one's own constraints, too; fixed variables stay as they are."""
-        own = [
-            each
-            for each in self.native.component_data_objects(pyo.Constraint, active=True)
-            if self._snapshot.is_own(each)
-        ]
+        own = [each for each in self._list_constraints() if self._is_own(each)]
         for each in own:
             each.deactivate()
         try:
@@ -335,6 +303,17 @@ class PyomoModel:
     def find_violations(self, request: SolveRequest) -> dict[str, float] | None:
         """Return the least amounts by which one's own constraints have to be missed; None where that is not known."""
         try:
-            return find_violations(self.native, self._snapshot, request)
+            read = read_program(self.native)
         except UnsupportedError:
             return None
+        own = np.array([self._is_own(each) for each in read.constraints], dtype=np.bool_)
+        softened = read.program.soften(own)
+        found = highs.solve_program(softened, request) if own.any() else None
+        if found is None or found.values is None:
+            return None
+        place = read.program.cost.size
+        amounts: dict[str, float] = {}
+        for name, amount in zip(softened.columns[place:], found.values[place:].tolist(), strict=True):
+            if amount > _MET:
+                amounts[name] = amounts.get(name, 0.0) + amount
+        return amounts

@@ -146,12 +146,12 @@ def explain_shortfall(
     changes: list[Relaxation | Hopeless] = []
     for limit, found in zip(instance.limit_names, linked_dual.find_relaxations(family, shortfall), strict=True):
         change: Relaxation | Hopeless | None = None
-        if isinstance(found, linked_dual.Futility):
+        if np.isinf(found.least):
             named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
             change = Hopeless(limit=limit, multipliers=named)
         elif pure and relax is not None:
             change = relax(limit)
-        if change is None and isinstance(found, linked_dual.LeastLimit):
+        if change is None:
             change = _relax(instance, family, limit, found, is_enough=found.attained and not pure)
         changes += [] if change is None else [change]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]

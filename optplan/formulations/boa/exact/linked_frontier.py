@@ -97,7 +97,7 @@ class _Solver:
         if not isinstance(shortfall, linked_dual.LinkedShortfall):
             return 0.5 * total
         relaxation = linked_dual.find_relaxations(family, shortfall)[0]
-        if isinstance(relaxation, linked_dual.Futility):
+        if np.isinf(relaxation.least):
             ample, reason = _AMPLE * total, "the limits beside the budget cannot be kept"
             shortfall = self.solve(ample)
             if isinstance(shortfall, linked_dual.LinkedShortfall):

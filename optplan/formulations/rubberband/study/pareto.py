@@ -79,7 +79,7 @@ def _trade(chain: Chain, request: SolveRequest) -> _Trade:
         found = find_pareto_set(chain.graph, effort, chain.charges)
     except OutOfEffortError:
         return _sample(chain, request)
-    return _Trade(found.consumption, found.value, found.options, complete=True)
+    return _Trade(found.used, found.value, found.payload, complete=True)
 
 
 def _sample(chain: Chain, request: SolveRequest) -> _Trade:

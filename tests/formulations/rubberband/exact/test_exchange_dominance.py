@@ -74,7 +74,7 @@ def test_rules_lose_no_best_plan(instance: RubberBandInstance) -> None:
     found = find_pareto_set(chain.graph, Effort(), chain.charges)
     for within_s in np.unique(seconds):
         least = usd[seconds <= within_s * (1 + 1e-9)].min()
-        own = found.value[found.consumption <= within_s * (1 + 1e-9)].min()
+        own = found.value[found.used <= within_s * (1 + 1e-9)].min()
         assert own == pytest.approx(least, rel=1e-9)
 
 

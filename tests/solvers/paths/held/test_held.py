@@ -96,18 +96,18 @@ def test_pareto_set_is_that_of_all_paths(
     charges = data.draw(st.sampled_from([None, spell_charges(graph, 2, True), spell_charges(graph, 2, False)]))
     _, totals = _true_totals(graph, every_path, charges)
     found = find_pareto_set(graph, Effort(), charges)
-    assert np.all(np.diff(found.consumption) > 0)
+    assert np.all(np.diff(found.used) > 0)
     assert np.all(np.diff(found.value) < 0)
     slack = 1e-12 * totals.max(axis=0)
     for consumption, _ in totals:
         least = totals[totals[:, 0] <= consumption + slack[0], 1].min()
-        own = found.value[found.consumption <= consumption + slack[0]].min()
+        own = found.value[found.used <= consumption + slack[0]].min()
         assert own == pytest.approx(least, rel=1e-9, abs=slack[1])
     half = float(np.median(totals[:, 0]))
     part = find_candidates(graph, Effort(), charges, (Cut((0.0, 1.0), half * (1 + 1e-9)),))
-    assert part.consumption[:1].max(initial=0.0) <= half * (1 + 1e-9)
-    value, consumption = settle_costs(graph, part.options, charges, Effort())
-    own, inside = (value[consumption <= half * (1 + 1e-9)], found.value[found.consumption <= half * (1 + 1e-9)])
+    assert part.used[:1].max(initial=0.0) <= half * (1 + 1e-9)
+    value, consumption = settle_costs(graph, part.payload, charges, Effort())
+    own, inside = (value[consumption <= half * (1 + 1e-9)], found.value[found.used <= half * (1 + 1e-9)])
     assert own.min(initial=np.inf) == pytest.approx(inside.min(initial=np.inf), rel=1e-9, abs=slack[1])
 
 
