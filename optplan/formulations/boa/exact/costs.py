@@ -11,6 +11,7 @@ epoch (problem (1)), and with rescaling a pause of each job in each epoch in whi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,11 +122,12 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
     """Return by class the least of ``value_weight`` times its objective plus consumptions weighted by (L,)."""
     if instance.problem is Problem.CONTINUOUS:
         return {name: _find_least_apart(instance, name, multipliers, value_weight) for name in instance.classes}
-    least = {}
-    for name in instance.classes:
-        run, enter = _cost_class(instance, name).weighted(multipliers, value=value_weight)
-        least[name] = least_path(run, enter, instance.options(name).group if len(enter) > 1 else None)[0]
-    return least
+    return find_least_paths((_cost_class(instance, name) for name in instance.classes), multipliers, value=value_weight)
+
+
+def find_least_paths(costs: Iterable[PathCosts], weights: FloatArray, *, value: float = 0.0) -> dict[str, float]:
+    """Return by class the least of ``value`` times what a path is worth plus its consumptions weighted by (L,)."""
+    return {each.name: least_path(*each.weighted(weights, value=value), each.group)[0] for each in costs}
 
 
 def list_amounts(instance: BoaInstance, limits: FloatArray | None = None) -> FloatArray:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
+from optplan.contracts.result import (
+    Answer,
+    Hopeless,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    status_of,
+)
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least, list_amounts
 from optplan.progress import Stopwatch
@@ -102,27 +112,19 @@ def raise_to_least(instance: BoaInstance) -> BoaInstance:
 
 def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, float]) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget, and which would do, in the instance's own unit; from :func:`least_budget`."""
-    given = instance.budget_amount()
-    budget = instance.budget or Amount(given, instance.budget_unit)
-    least = total * (budget.value / given)
-    parts = {name: part * (budget.value / given) for name, part in parts.items()}
-    relaxation = Relaxation(
-        limit=BUDGET,
-        given=budget.value,
-        least_feasible=least,
-        enough=least,
-        unit=str(budget.unit),
-        parts=parts,
-        multipliers=_weigh(instance),
-    )
-    digits = count_digits(least, budget.value)
+    counted, (given, unit) = instance.budget_amount(), instance.limit_as_given(BUDGET)
+    least = total * (given / counted)
+    parts = {name: part * (given / counted) for name, part in parts.items()}
+    weights = {limit: float(limit == BUDGET) for limit in instance.limit_names}
+    relaxation = instance.relax(BUDGET, least, enough=least, parts=parts, multipliers=weights)
+    digits = count_digits(least, given)
     each = ", ".join(f"{name} {write_digits(part, digits)}" for name, part in parts.items())
     reason = (
         f"the least budget for which {PROBLEM_WORDS[instance.problem]} has a plan is "
-        f"{write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
-        f"the budget is {write_digits(budget.value, digits)}"
+        f"{write_up(least, given)} {_name_unit(unit)} ({each}); "
+        f"the budget is {write_digits(given, digits)}"
     )
-    claim = Infeasibility(reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given)
+    claim = Infeasibility(reason=reason, relaxations=(relaxation,), multipliers=weights, factor=total / counted)
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
@@ -183,6 +185,23 @@ def weaken(claim: Infeasibility, condition: str) -> Infeasibility:
     changes = tuple(change.replace(enough=None, solution={}) for change in claim.relaxations)
     doubt = f"; {condition} is not known" if changes else ""
     return claim.replace(relaxations=changes, reason=claim.reason.replace(WOULD_DO, MAY_DO) + doubt)
+
+
+def answer_beyond(
+    base: Answer[BoaSolution],
+    request: SolveRequest,
+    best: tuple[float, BoaSolution] | None,
+    solves: int,
+    advice: list[str],
+) -> Answer[BoaSolution]:
+    """Answer with the bound of a relaxation, and the best plan found by a search that looks at more, if any."""
+    ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
+    answer = replace(base, termination=ended, shadow_prices={}, counters={"solves": float(solves)})
+    if best is None:
+        said = (*base.warnings, *advice)
+        return replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=said)
+    objective, solution = best
+    return replace(answer, status=status_of(objective, base.bound, request.gap), solution=solution, objective=objective)
 
 
 def say_wishes(relaxations: Sequence[Relaxation]) -> str:
@@ -250,11 +269,6 @@ def _name_limit(limit: str) -> str:
 
 def _name_unit(unit: str) -> str:
     return UNIT_WORDS.get(unit, unit)
-
-
-def _weigh(instance: BoaInstance) -> dict[str, float]:
-    """Weigh the budget alone."""
-    return {limit: float(limit == BUDGET) for limit in instance.limit_names}
 
 
 def too_little(instance: BoaInstance, least: float, budget: float) -> str:

@@ -136,13 +136,14 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value), multipliers)
 
 
-def value_of(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> float:
-    """Return the value of a solution with whole widths under step costs."""
-    return sum(
-        branch.fraction * path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))[0]
-        for each in costs
-        for branch in solution.branches[each.name]
-    )
+def add_up(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> tuple[float, FloatArray]:
+    """Return the value of a solution with whole widths, and what it uses of the limits (L,), under step costs."""
+    value, used = 0.0, np.zeros(len(costs[0].limits))
+    for each in costs:
+        for branch in solution.branches[each.name]:
+            own, consumption = path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))
+            value, used = value + branch.fraction * own, used + branch.fraction * consumption
+    return value, used
 
 
 def write_branch(instance: BoaInstance, name: str, columns: NDArray[np.integer], fraction: float = 1.0) -> Branch:

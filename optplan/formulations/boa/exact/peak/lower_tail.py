@@ -20,7 +20,7 @@ no plan at all has so little, none keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,10 +30,9 @@ from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.problems import PeakLimit
-from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
+from optplan.formulations.boa.exact.costs import cost_steps, find_least_paths, list_amounts
 from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import least_path
 from optplan.solvers.paths import linked_dual, switching
 from optplan.solvers.paths.search import Effort
 
@@ -109,27 +108,21 @@ def find_least_reach(instance: BoaInstance, probability: float, scale: float) ->
 
     costs, rates, found = cost_steps(instance), _range_of_rates(instance), (0.0, 0.0)
     for slope in (_SLOPES / scale).tolist():
-        condition, least = Condition("slope", slope, 0.0), 0.0
-        for each in costs:
-            tail = weigh_jobs(instance, each, _weights(instance, each.name, condition)).turned(TAIL)
-            run, enter = tail.weighted(np.zeros(len(tail.limits)), value=1.0)
-            least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
+        condition = Condition("slope", slope, 0.0)
+        weighed = [weigh_jobs(instance, each, _weights(instance, each.name, condition)) for each in costs]
+        least = sum(find_least_paths(weighed, np.eye(len(weighed[0].limits))[-1]).values())
         if least > 0.0 and bound_share(0.0, least, *rates) < probability - _SLACK:
             reach = brentq(lambda at, w=least: bound_share(at, w, *rates) - (probability - _SLACK), 0.0, least)
             found = max(found, (float(reach) / slope, slope))
     return found
 
 
-def refute(instance: BoaInstance, limit: PeakLimit, slope: float) -> Callable[[str], TreeCertificate]:
-    """Return what certifies that the least of any plan breaks the limit; asked for a limit that does not help."""
-    condition, others = find_condition(instance, limit, "slope", slope), len(instance.limits)
+def refute(instance: BoaInstance, limit: PeakLimit, slope: float, without: str) -> TreeCertificate:
+    """Certify that the least of any plan breaks the limit, with another one, which does not help, dropped or none."""
+    condition = find_condition(instance, limit, "slope", slope)
     assert condition is not None
-
-    def certify(without: str) -> TreeCertificate:
-        weights = [0.0] * (1 + others - bool(without)) + [1.0]
-        return _certify([condition], weights, None).replace(limit=without)
-
-    return certify
+    weights = [0.0] * (1 + len(instance.limits) - bool(without)) + [1.0]
+    return _certify([condition], weights, None).replace(limit=without)
 
 
 def find_condition(instance: BoaInstance, limit: PeakLimit, kind: str, number: float) -> Condition | None:
