@@ -164,7 +164,6 @@ def solve(
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
             print_answer(*presenter.present_result(instance, result))
-            _print_widths(instance, result, settings)
         rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
         if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
@@ -273,24 +272,6 @@ def _explain(
     if not as_json:
         print_answer("", *show_explanation(instance, explanation))
     return explanation, 0
-
-
-def _print_widths(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
-    """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.boa.study.node_rounding import allow_all, list_wider
-    from optplan.reporting.boa.phrases import has_slack, say_steps, say_wider
-    from optplan.solving.asking import AUTO
-
-    if not isinstance(instance, BoaInstance) or result.objective is None:
-        return
-    quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
-    free = allow_all(instance)
-    if free is not None:
-        print_answer("", say_steps(result, _solve(free, AUTO, quick)))
-    if has_slack(instance, result):
-        wider = {(name, width): _solve(other, AUTO, quick) for name, width, other in list_wider(instance)}
-        print_answer("", say_wider(result, wider))
 
 
 def _write_files(

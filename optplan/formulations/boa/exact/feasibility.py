@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 _SAME = 1e-6
 #: How messages call changes of which one is enough, and changes of which that is not known.
 WOULD_DO, MAY_DO = "one of these would do", "one of these may do, and no less"
-#: How messages call a unit; the others are called what they are.
-UNIT_WORDS = {BudgetUnit.GPU.value: "GPUs"}
 #: How messages call a problem.
 PROBLEM_WORDS = {
     Problem.CONTINUOUS: "the problem with real widths",
@@ -112,9 +110,9 @@ def raise_to_least(instance: BoaInstance) -> BoaInstance:
 
 def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, float]) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget, and which would do, in the instance's own unit; from :func:`least_budget`."""
-    counted, (given, unit) = instance.budget_amount(), instance.limit_as_given(BUDGET)
-    least = total * (given / counted)
-    parts = {name: part * (given / counted) for name, part in parts.items()}
+    given, unit = instance.limit_as_given(BUDGET)
+    least = count_as_given(instance, BUDGET, total)
+    parts = {name: count_as_given(instance, BUDGET, part) for name, part in parts.items()}
     weights = {limit: float(limit == BUDGET) for limit in instance.limit_names}
     relaxation = instance.relax(BUDGET, least, enough=least, parts=parts, multipliers=weights)
     digits = count_digits(least, given)
@@ -124,7 +122,9 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
         f"{write_up(least, given)} {_name_unit(unit)} ({each}); "
         f"the budget is {write_digits(given, digits)}"
     )
-    claim = Infeasibility(reason=reason, relaxations=(relaxation,), multipliers=weights, factor=total / counted)
+    claim = Infeasibility(
+        reason=reason, relaxations=(relaxation,), multipliers=weights, factor=total / instance.budget_amount()
+    )
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
@@ -248,17 +248,20 @@ def _relax(
     if not least > most_within(instance.limits[limit]):
         return None
     named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
-    if limit.startswith(FLOOR):
-        least = instance.count_limit(limit, least)
-        return instance.relax(limit, least, enough=least if is_enough else None, multipliers=named)
-    given = instance.limit_as_given(limit)[0]
-    factor = given / instance.limits[limit] if given else 1.0
     # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
-    alone = np.count_nonzero(found.multipliers) == 1
+    alone = np.count_nonzero(found.multipliers) == 1 and not limit.startswith(FLOOR)
     needs = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
-    parts = {name: part * factor for name, part in needs.items()}
-    least *= factor
+    parts = {name: count_as_given(instance, limit, part) for name, part in needs.items()}
+    least = count_as_given(instance, limit, least)
     return instance.relax(limit, least, enough=least if is_enough else None, parts=parts, multipliers=named)
+
+
+def count_as_given(instance: BoaInstance, limit: str, amount: float) -> float:
+    """Return an amount of a limit, as solvers count it, in the unit of the instance's own field."""
+    if limit.startswith(FLOOR):
+        return instance.count_limit(limit, amount)
+    counted = instance.limits[limit]
+    return amount * (instance.limit_as_given(limit)[0] / counted if counted else 1.0)
 
 
 def _name_limit(limit: str) -> str:
@@ -268,7 +271,7 @@ def _name_limit(limit: str) -> str:
 
 
 def _name_unit(unit: str) -> str:
-    return UNIT_WORDS.get(unit, unit)
+    return "GPUs" if unit == BudgetUnit.GPU.value else unit
 
 
 def too_little(instance: BoaInstance, least: float, budget: float) -> str:

@@ -26,7 +26,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import clear_mixture, explain_shortfall, state_runs
-from optplan.formulations.boa.exact.paths import price_of, write_columns, write_mixture
+from optplan.formulations.boa.exact.paths import certify_listing, price_of, write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
 from optplan.solvers.paths import closing, families, linked_dual, switching
 from optplan.solvers.paths.search import Effort, OutOfEffortError
@@ -136,15 +136,7 @@ def _answer_pure(
     certificates, bound, proof = [lagrangian], lagrangian.bound, BoundProof.LAGRANGIAN
     if closed.exhaustion is not None:
         bound, proof = closed.bound, BoundProof.ENUMERATED
-        multipliers = dict(zip(instance.limit_names, closed.exhaustion.multipliers.tolist(), strict=True))
-        certificates.append(
-            EnumeratedCertificate(
-                multipliers=multipliers,
-                allowance=closed.exhaustion.allowance,
-                optimum=closed.exhaustion.optimum,
-                bound=bound,
-            )
-        )
+        certificates.append(certify_listing(instance, closed.exhaustion, bound))
     if closed.exhaustion is None and closed.part is not None and closed.lagrangian.bound < closed.bound:
         # Branch and price went beyond what multipliers of the whole prove.
         tree = write_runs(closed.part, closed.bound, None if closed.proven else bound) if request.certify else None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import LagrangianCertificate, ShadowPrice
+from optplan.contracts.result import EnumeratedCertificate, LagrangianCertificate, ShadowPrice
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.costs import bound_at, list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
@@ -25,7 +25,7 @@ from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import families, single, switching
 from optplan.solvers.paths.choices import MergeTarget, list_choices
-from optplan.solvers.paths.search import Effort
+from optplan.solvers.paths.search import Effort, Exhaustion
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,18 @@ def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> L
         bound = bound_at(instance, weights)
     return LagrangianCertificate(
         multipliers=dict(zip(instance.limit_names, weights.tolist(), strict=True)), bound=bound
+    )
+
+
+def certify_listing(instance: BoaInstance, listed: Exhaustion, bound: float) -> EnumeratedCertificate:
+    """Return the certificate of a bound that plans were listed for."""
+    return EnumeratedCertificate(
+        multipliers=dict(zip(instance.limit_names, listed.multipliers.tolist(), strict=True)),
+        allowance=listed.allowance,
+        optimum=listed.optimum,
+        bound=bound,
+        divided=tuple(list(instance.classes)[graph] for graph in listed.divided),
+        further=tuple({BUDGET: multiplier} for multiplier in listed.further),
     )
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import find_least, list_closed
 from optplan.formulations.boa.exact.description import in_order
@@ -88,9 +88,6 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     values of the limits prove. Shadow prices are these; where the optimum has a kink, they lie between the prices of
     the two sides, and are not proven.
     """
-    if instance.problem is not Problem.CONTINUOUS:
-        message = f"the conic program has real widths; the problem {instance.problem.value!r} needs another solver"
-        raise UnsupportedError(message)
     infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible
@@ -98,7 +95,8 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     pieces = collect_pieces(instance)
     leanest, factor = pieces.find_leanest()
     is_least = pieces.are_plain and factor >= 1.0 - LIMIT_TOLERANCE
-    if pieces.are_plain and (is_least or pieces.are_settled):
+    is_settled = not pieces.curves.row.size and pieces.points.row.size == pieces.gpus.size
+    if pieces.are_plain and (is_least or is_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
         found = replace(_nothing(pieces, Termination.COMPLETED), division=leanest, multipliers=np.array([steepest]))

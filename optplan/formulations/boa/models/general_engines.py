@@ -16,7 +16,6 @@ from optplan.contracts.result import (
     Answer,
     BoundProof,
     LagrangianCertificate,
-    ShadowPrice,
     SolveRequest,
     Status,
     Termination,
@@ -24,10 +23,10 @@ from optplan.contracts.result import (
 )
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.exact.costs import bound_at, cost_steps
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import certificate_at, price_at, write_mixture
+from optplan.formulations.boa.exact.paths import certificate_at, write_mixture
 from optplan.formulations.boa.exact.trees import explain_division
 from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
 from optplan.schema import FloatArray
@@ -125,10 +124,6 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     return answer_from(instance, request, found, BoundProof.SEARCHED)
 
 
-#: Bounds that differ by less, relatively, are the same.
-_SAME = 1.0 - 1e-9
-
-
 @dataclass(frozen=True, eq=False)
 class Found:
     """What an engine found: its outcome in seconds, paths by class, and a linear program's dual values (L,)."""
@@ -171,7 +166,6 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
         bound=bound,
         bound_proof=proof,
         certificates=certificates,
-        shadow_prices={} if plan is None else _list_prices(instance, found.multipliers, plan),
         counters=outcome.counters,
         engine=outcome.engine,
         engine_version=outcome.engine_version,
@@ -200,23 +194,3 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
             proven = answer.status is Status.INFEASIBLE
             return replace(answer if proven else explain_division(instance, None, request), engine=engine)
     raise EngineError(f"{engine} finds no plan within the limits, although there is one")
-
-
-def _list_prices(instance: BoaInstance, multipliers: FloatArray | None, plan: Mixture) -> dict[str, ShadowPrice]:
-    """Return the engine's multipliers where they are slopes on both sides: at a vertex that is not degenerate."""
-    if multipliers is None:
-        return {}
-    amounts = np.array(list(raise_to_least(instance).limits.values()))
-    spent = plan.consumption >= amounts * (1.0 - LIMIT_TOLERANCE)
-    more_paths = plan.graph.size - len(instance.classes)
-    prices = {}
-    named = dict(zip(instance.limit_names, multipliers.tolist(), strict=True))
-    best = bound_at(instance, multipliers)
-    for (limit, multiplier), is_spent in zip(named.items(), spent.tolist(), strict=True):
-        without = named | {limit: 0.0}
-        if not is_spent and multiplier > 0.0 and bound_at(instance, np.array(list(without.values()))) < best * _SAME:
-            continue  # where there is hardly anything to spend, an engine may leave it and charge for it nevertheless
-        if instance.limits[limit] and (not is_spent or more_paths == np.count_nonzero(spent & (amounts > 0.0))):
-            price = multiplier if is_spent else 0.0
-            prices[limit] = price_at(instance, limit, named | {limit: price})
-    return prices

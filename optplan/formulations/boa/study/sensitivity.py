@@ -192,13 +192,9 @@ def _run_samples(
     instance: BoaInstance, solution: BoaSolution, errors: EstimateErrors, request: SensitivityRequest, numbers: range
 ) -> list[_Sample]:
     truths = (apply_factors(instance, draw_factors(instance, errors, seed=request.seed, number=n)) for n in numbers)
-    return [_run_sample(truth, solution, compare=request.compare) for truth in truths]
-
-
-def _run_sample(truth: BoaInstance, solution: BoaSolution, *, compare: bool) -> _Sample:
-    judged = evaluate(truth, solution)
+    judged = ((truth, evaluate(truth, solution)) for truth in truths)
     # Without its checks: nobody asks for them, and samples come from other processes.
-    return replace(judged, checks=()), _find_best(truth, judged) if compare else None
+    return [(replace(one, checks=()), _find_best(truth, one) if request.compare else None) for truth, one in judged]
 
 
 def _find_best(truth: BoaInstance, judged: Evaluation) -> float:

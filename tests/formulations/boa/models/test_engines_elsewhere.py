@@ -10,7 +10,7 @@ from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.models import conic
 from optplan.instances.library import build_named
-from optplan.solvers.programs import highs
+from optplan.solvers.programs import TUNING, highs
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -53,7 +53,7 @@ def test_solved_elsewhere_the_answer_is_the_same(
     instance = build_named("boa-two-classes").replace(budget="9gpu", problem=problem, policy=policy)
     here = solve(instance, solver=solver)
     monkeypatch.setattr(conic, "_MANY_ROWS", 1)
-    monkeypatch.setattr(highs, "TUNING", replace(highs.TUNING, many_columns=1))
+    monkeypatch.setattr(highs, "TUNING", replace(TUNING, many_columns=1))
     elsewhere = solve(instance, solver=solver)
     assert here.status is elsewhere.status is Status.OPTIMAL
     assert (elsewhere.objective, elsewhere.bound) == (here.objective, here.bound)

@@ -90,7 +90,10 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
         return _explain(instance, limit, certify)
     if demand.unit == 1:  # in cells of several GPUs, plans are judged by another law, if one close by
         with contextlib.suppress(OutOfTime):
-            base = _raise_bound(base, prove_bound(instance, limit, base.solution, request))
+            proven = prove_bound(instance, limit, base.solution, request)
+            if proven is not None and base.bound is not None and proven[0] > base.bound:
+                certificates = (*base.certificates, proven[1])
+                base = replace(base, bound=proven[0], bound_proof=BoundProof.TREE, certificates=certificates)
     found: list[_Candidate] = []
     try:
         for candidate in _search(instance, limit, demand, request):
@@ -191,14 +194,6 @@ def _find_least_demand(instance: BoaInstance) -> Demand:
         alone = np.zeros(1), np.array([hours]), np.array([float((options.held / options.wall).min())])
         stays.append(Stay(name, options.gpu_types[0], least, job_class.arrival_rate_per_hour, *alone))
     return transform(gather_crowd(instance, stays, steady=False))
-
-
-def _raise_bound(base: Answer[BoaSolution], proven: tuple[float, TreeCertificate] | None) -> Answer[BoaSolution]:
-    """Return the answer with a bound that counts the limit, where that is higher."""
-    if proven is None or base.bound is None or proven[0] <= base.bound:
-        return base
-    bound, certificate = proven
-    return replace(base, bound=bound, bound_proof=BoundProof.TREE, certificates=(*base.certificates, certificate))
 
 
 def _explain(instance: BoaInstance, limit: PeakLimit, certify: Callable[[str], TreeCertificate]) -> Answer[BoaSolution]:
