@@ -164,6 +164,7 @@ def solve(
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
             print_answer(*presenter.present_result(instance, result))
+            _print_steps(instance, result, settings)
         rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
         if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
@@ -272,6 +273,18 @@ def _explain(
     if not as_json:
         print_answer("", *show_explanation(instance, explanation))
     return explanation, 0
+
+
+def _print_steps(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
+    """Say what steps between widths cost a plan of BOA: it is solved with all widths for that."""
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.boa.study.node_rounding import allow_all
+    from optplan.reporting.boa.phrases import say_steps
+    from optplan.solving.asking import AUTO
+
+    if isinstance(instance, BoaInstance) and result.objective is not None and (free := allow_all(instance)) is not None:
+        quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
+        print_answer("", say_steps(result, _solve(free, AUTO, quick)))
 
 
 def _write_files(

@@ -17,6 +17,7 @@ from optplan.reporting.phrases import (
     format_small_duration,
     format_usd,
     join_words,
+    relative_difference,
 )
 from optplan.reporting.sections import say_bound
 from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
@@ -262,3 +263,14 @@ def look_up(frontier: Frontier | None, budget: float) -> FrontierPoint | None:
     if frontier is None or budget < float(frontier.budgets[0]) * (1.0 - ROUNDING):
         return None
     return frontier.at(max(budget, float(frontier.budgets[0])))
+
+
+def say_steps(result: Result[Solution], free: Result[Solution]) -> str:
+    """Say what the steps between widths cost against all widths between them."""
+    if free.objective is None or result.objective is None:
+        return "What all widths would save is not known."
+    saved = relative_difference(result.objective, free.objective) or 0.0
+    if saved <= ROUNDING:
+        return "With all widths between these, jobs would finish no earlier."
+    sooner = f"in {format_duration(free.objective)} on average: these steps cost {format_share(saved)}"
+    return f"With all widths between these, jobs would finish {sooner}."

@@ -70,7 +70,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     )
     if isinstance(found, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    lagrangian = certify_bound(instance, found.lagrangian.bound, found.lagrangian.multiplier)
+    lagrangian = certify_bound(instance, found.lagrangian.multiplier, bound=found.lagrangian.bound)
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate] = [lagrangian]
     proof = BoundProof.LAGRANGIAN
     if lagrangian.multipliers[BUDGET] != found.lagrangian.multiplier:
@@ -179,7 +179,7 @@ def _solve_mixed(
     bound = single.maximise_bound(graphs, budget, effort=Effort(request.stopwatch), near=find_near(request))
     if isinstance(bound, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    plan, certificate = single.mix_paths(bound), certify_bound(instance, bound.bound, bound.multiplier)
+    plan, certificate = single.mix_paths(bound), certify_bound(instance, bound.multiplier, bound=bound.bound)
     return Answer(
         status=status_of(plan.value, certificate.bound, request.gap),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,

@@ -189,14 +189,10 @@ def _average(instance: BoaInstance, name: str, columns: NDArray[np.int32], fract
     return np.where((widths == widths[0]).all(axis=0), widths[0], average)
 
 
-def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
-    """Return what multipliers in the order of ``instance.limit_names`` prove; zeros where rounding leaves nothing."""
-    return certify_bound(instance, bound_at(instance, np.array(multipliers)), *multipliers)
-
-
-def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> LagrangianCertificate:
-    """Return the certificate of a bound, or of what zeros prove where rounding leaves nothing of it."""
+def certify_bound(instance: BoaInstance, *multipliers: float, bound: float | None = None) -> LagrangianCertificate:
+    """Return the certificate of the bound at multipliers (L,), or at zeros where rounding leaves nothing of it."""
     weights = np.array(multipliers)
+    bound = bound_at(instance, weights) if bound is None else bound
     if is_lost(bound, float(weights @ np.array(list(instance.limits.values())))):
         weights = np.zeros(weights.size)
         bound = bound_at(instance, weights)

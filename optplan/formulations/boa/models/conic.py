@@ -45,7 +45,7 @@ from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, B
 from optplan.formulations.boa.exact.costs import find_least, list_closed
 from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
-from optplan.formulations.boa.exact.paths import certificate_at, price_at
+from optplan.formulations.boa.exact.paths import certify_bound, price_at
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -109,7 +109,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
             otherwise=_nothing(pieces),
         )
     multipliers = _raise_closed(instance, found.multipliers)
-    certificate = certificate_at(instance, *multipliers.tolist())
+    certificate = certify_bound(instance, *multipliers.tolist())
     solution = objective = None
     if found.division is not None:
         kept = pieces.keep_limits(found.division, leanest)
@@ -118,7 +118,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         # What is not used up is worth nothing, of which an interior point leaves a little.
         spent = pieces.consumption(kept) >= pieces.limits * (1.0 - _SPENT)
         closed = pieces.limits > np.array(list(instance.limits.values()))
-        without = certificate_at(instance, *np.where(spent | closed, multipliers, 0.0).tolist())
+        without = certify_bound(instance, *np.where(spent | closed, multipliers, 0.0).tolist())
         certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}

@@ -26,7 +26,7 @@ from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Bo
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import certificate_at, write_mixture
+from optplan.formulations.boa.exact.paths import certify_bound, write_mixture
 from optplan.formulations.boa.exact.trees import explain_division
 from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
 from optplan.schema import FloatArray
@@ -151,7 +151,7 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
     bound = outcome.bound
     certificates: tuple[LagrangianCertificate, ...] = ()
     if multipliers is not None or bound is None:
-        certificate = certificate_at(instance, *(np.zeros(used.size) if multipliers is None else multipliers).tolist())
+        certificate = certify_bound(instance, *(np.zeros(used.size) if multipliers is None else multipliers).tolist())
         bound, proof, certificates = certificate.bound, BoundProof.LAGRANGIAN, (certificate,)
         # Within the tolerance of a limit a plan may lie below the bound; then the two agree.
         bound = bound if objective is None else min(bound, objective)

@@ -3,6 +3,8 @@
 A job on k GPUs of nodes of g fills floor(k / g) nodes; what is over shares nodes with what is over of other jobs. Seen
 at any time, the jobs of each width are Poisson, so nodes are sum of floor(k / g) m_k and the expected bins of Poisson
 numbers of remainders (with g = 4 n3 + ceil(n2 / 2) + ceil((n1 - n3 - 2 (n2 mod 2))+ / 4)).
+
+What steps between widths cost: against all widths between them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.job_classes import Steps, Widths
 from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import IntArray
 
@@ -77,3 +80,16 @@ def _fill(left: IntArray, free: int, size: int, todo: IntArray) -> IntArray:
     left[:, free - fits * size] += full
     left[np.arange(len(left)), free - part * size] += part > 0
     return np.asarray(todo - put)
+
+
+def allow_all(instance: BoaInstance) -> BoaInstance | None:
+    """Return the problem with every width between those that are allowed; None where that is no other problem."""
+    rules = [instance.widths, *(job_class.widths for job_class in instance.classes.values())]
+    if all(rule is None or rule.steps is Steps.ALL for rule in rules):
+        return None
+    classes = {name: each.replace(widths=_free(each.widths)) for name, each in instance.classes.items()}
+    return instance.replace(widths=_free(instance.widths), classes=classes)
+
+
+def _free(rule: Widths | None) -> Widths | None:
+    return None if rule is None else rule.replace(steps=Steps.ALL)

@@ -9,7 +9,8 @@ import pytest
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import Steps, Widths
-from optplan.reporting.boa.phrases import say_answer
+from optplan.formulations.boa.study.node_rounding import allow_all
+from optplan.reporting.boa.phrases import say_answer, say_steps
 from optplan.solving import solve
 
 
@@ -76,6 +77,16 @@ def test_hashes_of_instances_without_steps_stay() -> None:
     """The field is later than the first instances, which keep their ids."""
     assert "steps" in Widths.LATER
     assert Widths(max=4).steps is Steps.ALL
+
+
+def test_what_steps_cost_is_said() -> None:
+    """On 9 GPUs a job takes 20 min and 9 / 3 = 3 GPUs are in use; of powers of two 8 may be held: 21 min 13 s."""
+    instance = _make({"max": 16, "steps": "powers-of-two"}, budget="3gpu")
+    free = allow_all(instance)
+    assert free is not None
+    said = say_steps(solve(instance), solve(free))
+    assert said == "With all widths between these, jobs would finish in 20 min 00 s on average: these steps cost 6.1 %."
+    assert allow_all(free) is None
 
 
 def test_slack_is_said() -> None:

@@ -1,18 +1,9 @@
 """What all plans that keep a limit on the GPUs at once have in common, and what that proves.
 
-Two kinds of necessary conditions, each a sum over what jobs hold that may be so much at most:
-
-* *Width* j: clumps of jobs that hold j GPUs or more are Poisson with a mean M, and hold at least j times their jobs,
-  which are at least as many as in clumps that go on with the least chance of any class. The share of the time in which
-  that alone is more than C grows with M: a plan that keeps the limit has a mean of at most A(j).
-* *Slope* s: with U the GPUs in use at a time and W the sum over jobs in the cluster, at their mean numbers, of
-  ``w(k) = (1 - r) (1 - z) / (1 - r z)``, ``z = e^(-s k)``, for k GPUs and clumps that go on with probability r, the
-  mean of e^(-s U) is e^(-W). By Markov's inequality P(U <= C) <= min(1, e^(s C - W)), which falls as W grows: a plan
-  that keeps the limit has a mean of at most A(s).
-
-Over the hours of the day M and W lie between the least and the largest relative rate of arrivals times their means. The
-first kind takes the convex minorant of the share over that range, the second the chord over the part that is convex:
-what the average over the day can be at worst.
+The conditions are those of the rule ``boa-peak``, which :mod:`optplan.formulations.boa.judge.peak` states and derives:
+*width* j, of clumps of jobs on j GPUs or more, and *slope* s, by Markov's inequality of e^(-s U) for the GPUs U in use.
+Here their most is found: over the hours of the day the first kind takes the convex minorant of the share, the second
+the chord over the part that is convex, which is what the average over the day can be at worst.
 
 These are further limits. A Lagrangian bound with them holds for every plan that keeps the limit on GPUs at once; where
 no plan at all has so little, none keeps it.
