@@ -164,7 +164,7 @@ def solve(
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
             print_answer(*presenter.present_result(instance, result))
-            _print_widths(instance, result, settings)
+            _print_steps(instance, result, settings)
         rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
         if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
@@ -275,22 +275,16 @@ def _explain(
     return explanation, 0
 
 
-def _print_widths(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
-    """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
+def _print_steps(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
+    """Say what steps between widths cost a plan of BOA: it is solved with all widths for that."""
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.boa.study.node_rounding import allow_all, list_wider
-    from optplan.reporting.boa.phrases import has_slack, say_steps, say_wider
+    from optplan.formulations.boa.study.node_rounding import allow_all
+    from optplan.reporting.boa.phrases import say_steps
     from optplan.solving.asking import AUTO
 
-    if not isinstance(instance, BoaInstance) or result.objective is None:
-        return
-    quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
-    free = allow_all(instance)
-    if free is not None:
+    if isinstance(instance, BoaInstance) and result.objective is not None and (free := allow_all(instance)) is not None:
+        quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
         print_answer("", say_steps(result, _solve(free, AUTO, quick)))
-    if has_slack(instance, result):
-        wider = {(name, width): _solve(other, AUTO, quick) for name, width, other in list_wider(instance)}
-        print_answer("", say_wider(result, wider))
 
 
 def _write_files(

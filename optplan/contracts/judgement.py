@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import ClassVar, ParamSpec, TypeVar
@@ -183,30 +183,6 @@ class PathCosts:
     run_consumption: FloatArray  #: (L, E, K)
     enter_value: FloatArray  #: (F, E, K) Added when the path comes to the node from another one, of group f.
     enter_consumption: FloatArray  #: (L, F, E, K)
-
-    @classmethod
-    def of_one_limit(
-        cls,
-        name: str,
-        nodes: Sequence[int] | IntArray,
-        run_value: FloatArray,
-        run_consumption: FloatArray,
-        enter_value: FloatArray,
-        enter_consumption: FloatArray,
-        *,
-        limit: str = "budget",
-    ) -> PathCosts:
-        """Make the costs, (E, K) each, of a graph with one limit, one group and nodes (K,) called by numbers."""
-        return cls(
-            name=name,
-            labels=tuple(str(node) for node in nodes),
-            group=np.zeros(len(nodes), dtype=np.int64),
-            limits=(limit,),
-            run_value=run_value,
-            run_consumption=run_consumption[None],
-            enter_value=enter_value[None],
-            enter_consumption=enter_consumption[None, None],
-        )
 
     @property
     def num_groups(self) -> int:

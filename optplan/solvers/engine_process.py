@@ -25,7 +25,7 @@ from io import BufferedReader, FileIO
 from typing import Any, TypeVar, cast
 
 from optplan.errors import EngineError, OptplanError
-from optplan.progress import Listener, Stopwatch
+from optplan.progress import SILENT_THREAD, Listener, Stopwatch
 
 OutcomeT = TypeVar("OutcomeT")
 
@@ -231,7 +231,8 @@ def serve() -> None:
             except OSError:  # nobody is left to hear it
                 os._exit(1)
 
-    threading.Thread(target=_hear, args=(calls, lambda event: tell("event", event)), daemon=True).start()
+    heard = (calls, lambda event: tell("event", event))
+    threading.Thread(target=_hear, args=heard, name=SILENT_THREAD, daemon=True).start()
     while True:
         try:
             module, name, arguments, stopwatch = calls.get(timeout=_KEPT_S)

@@ -15,6 +15,7 @@ from optplan.judging import enumeration
 from optplan.judging.enumeration import least_divided, least_path, least_within
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
+from tests.one_limit import cost_of_one_limit
 
 
 def paths_through(graph: PathCosts) -> list[tuple[float, FloatArray]]:
@@ -122,10 +123,10 @@ def test_more_parts_than_are_looked_at_prove_nothing(monkeypatch: pytest.MonkeyP
 
 def test_least_within_takes_a_choice_exactly_at_the_budget() -> None:
     """0.1 + 0.2 is a little more than 0.3 in floating point, and keeps a budget of 0.3."""
-    graph = PathCosts.of_one_limit(
+    graph = cost_of_one_limit(
         "a", [1, 2], *(np.array([row]) for row in ([5.0, 1.0], [0.0, 0.1], [0.0, 0.0], [0.0, 0.0]))
     )
-    other = PathCosts.of_one_limit("b", [1], *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
+    other = cost_of_one_limit("b", [1], *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
     for budget, least in ((0.3, 2.0), (0.29, 6.0), (0.1, float("inf"))):
         assert least_within([graph, other], np.eye(2)[0], 10.0, np.array([budget]) * (1 + 1e-9)) == least
 
@@ -135,7 +136,7 @@ def test_the_least_path_by_hand() -> None:
 
     Changing: 1 + 1, then 3 + 2, is 7. Staying at the second node: 1 + 5 + 2 = 8; at the first: 1 + 1 + 9 = 11.
     """
-    costs = PathCosts.of_one_limit(
+    costs = cost_of_one_limit(
         name="hand",
         nodes=[1, 2],
         run_value=np.array([[1.0, 5.0], [9.0, 2.0]]),
@@ -160,4 +161,4 @@ def test_the_longest_list_is_joined_last_and_not_held(monkeypatch: pytest.Monkey
 def make_choice(name: str, value: FloatArray, consumption: FloatArray) -> PathCosts:
     """Make a graph of one layer, whose nodes are its paths."""
     widths, entries = list(range(1, value.size + 1)), np.zeros((1, value.size))
-    return PathCosts.of_one_limit(name, widths, value[None], consumption[None], entries, entries)
+    return cost_of_one_limit(name, widths, value[None], consumption[None], entries, entries)

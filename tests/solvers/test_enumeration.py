@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import UnsupportedError
 from optplan.solvers.layered_graphs import enumerate_choices, path_totals
+from tests.one_limit import cost_of_one_limit
 
 
 def one_graph(layers: int, nodes: int) -> PathCosts:
     """Make a graph in which staying at the first node costs a value of one per layer and no consumption."""
     ones = np.ones((layers, nodes))
-    return PathCosts.of_one_limit("only", range(1, nodes + 1), ones, np.arange(nodes) * ones, ones, 0 * ones)
+    return cost_of_one_limit("only", range(1, nodes + 1), ones, np.arange(nodes) * ones, ones, 0 * ones)
 
 
 def test_the_best_of_four_paths_is_found() -> None:
     """Two layers, two nodes: of the four paths the one that pays for entering once and fits is best."""
-    graph = PathCosts.of_one_limit(
+    graph = cost_of_one_limit(
         name="a",
         nodes=[1, 2],
         run_value=np.array([[5.0, 1.0], [1.0, 4.0]]),

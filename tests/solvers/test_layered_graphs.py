@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from optplan.contracts.judgement import PathCosts
 from optplan.solvers.layered_graphs import least_path, path_totals
+from tests.one_limit import cost_of_one_limit
 
-GRAPH = PathCosts.of_one_limit(
+GRAPH = cost_of_one_limit(
     name="a",
     nodes=[1, 2],
     run_value=np.array([[5.0, 1.0], [1.0, 4.0]]),

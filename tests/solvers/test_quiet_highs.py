@@ -6,12 +6,17 @@ import ctypes
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from optplan.contracts import Status
+from optplan.instances.library import build_named
 from optplan.solvers import quiet_highs
+from optplan.solvers.programs import TUNING, highs
 from optplan.solvers.quiet_highs import drop_engines_output, standard_output_aside
+from optplan.solving import solve
 
 
 @pytest.fixture
@@ -105,3 +110,13 @@ def test_no_engine_writes_on_the_terminal(solver: str, tmp_path: Path) -> None:
     assert ran.stderr == ""
     assert ran.stdout.startswith("{")
     assert "forgotten" not in ran.stdout
+
+
+def test_an_engine_in_a_process_of_its_own_writes_nothing_either(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even its banner: the thread there that hears of interruptions writes nothing that would be lost."""
+    monkeypatch.setattr(highs, "TUNING", replace(TUNING, many_columns=1))
+    instance = build_named("boa-two-classes").replace(policy="mixed")
+    assert solve(instance, solver="highs").status is Status.OPTIMAL
+    assert capfd.readouterr() == ("", "")

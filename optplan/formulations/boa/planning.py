@@ -81,11 +81,6 @@ class BoaPlan(Plan):
         """By class: rows of GPUs per epoch, and of their types where there are several resources."""
         return {name: tuple(self._write_row(way) for way in ways) for name, ways in self.ways.items()}
 
-    @property
-    def arrival_rate_per_hour(self) -> dict[str, float]:
-        """By class."""
-        return {unit.id: unit.arrival_rate_per_hour for unit in self.units}
-
     def held_at(self, job_class: str, way: int, epochs_done: int) -> Segment | None:
         """Return the segment that a job is in; None for a class that the plan does not have.
 
@@ -287,21 +282,18 @@ def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) 
 
 def _neighbours(instance: BoaInstance, name: str, gpu_type: str, widths: FloatArray) -> FloatArray:
     """Find (3, E) the two whole widths around each real one, and the fraction of jobs that gets the larger."""
-    allowed, epochs = instance.allowed_widths(name, gpu_type), np.arange(widths.size)
+    allowed = instance.allowed_widths(name, gpu_type)
     speeds = np.broadcast_to(instance.speeds(name, gpu_type), (widths.size, allowed.size))
-    vertex = lower_left_hull(allowed / speeds, 1.0 / speeds)
-    every = np.arange(allowed.size)
-    last_before = np.maximum.accumulate(np.where(vertex, every, -1), axis=1)
-    first_after = np.minimum.accumulate(np.where(vertex, every, allowed.size)[:, ::-1], axis=1)[:, ::-1]
-    floor = np.clip(np.searchsorted(allowed, widths, side="right") - 1, 0, allowed.size - 1)
-    ceiling = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
-    below, above = last_before[epochs, floor], first_after[epochs, ceiling]
-    below = np.where(below < 0, above, below)
-    above = np.where(above == allowed.size, below, above)
+    hulls = [allowed[vertex] for vertex in lower_left_hull(allowed / speeds, 1.0 / speeds)]
+    known = list(zip(hulls, widths.tolist(), strict=True))
+    below = np.array([hull[max(hull.searchsorted(width, side="right") - 1, 0)] for hull, width in known])
+    above = np.array([hull[min(hull.searchsorted(width), hull.size - 1)] for hull, width in known])
     # GPU-hours per GPU-hour of size at the two whole widths and at the real one: the split keeps them.
-    use_below, use_above = allowed[below] / speeds[epochs, below], allowed[above] / speeds[epochs, above]
+    use_below, use_above = (
+        each / speeds[np.arange(widths.size), allowed.searchsorted(each)] for each in (below, above)
+    )
     wanted = widths / speeds_along(instance, name, widths, gpu_type)
     spread = use_above - use_below
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.where(spread > 0, np.clip((wanted - use_below) / spread, 0.0, 1.0), 0.0)
-    return np.array([allowed[below], allowed[above], fraction])
+    return np.array([below, above, fraction])

@@ -9,9 +9,8 @@ from optplan.formulations.boa.data.gpu_types import Term
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.laws.commitments import Tariff, bill_demand, make_bill
-from optplan.reporting.pages import Block, Charts, Section
+from optplan.reporting.pages import Section
 from optplan.reporting.phrases import format_gpus, format_share
-from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, finish, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 
 if TYPE_CHECKING:
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
 #: Discounts that a table compares, and the share of the time for which the rival's number is enough.
 _DISCOUNTS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.75)
 _RIVAL = 0.95
-#: Points of a curve.
-_MOST_POINTS = 400
-_READING = (
-    "How many GPUs are in use for how much of the time. Below the dashed line they are committed: paid at all hours, "
-    "whether in use or not. What is above it is paid on demand or spot."
-)
 
 
 def list_bills(instance: BoaInstance, result: Result[Solution]) -> list[Table]:
@@ -65,32 +58,4 @@ def _list_discounts(name: str, demand: Demand) -> Table:
 def tell_commitments(instance: BoaInstance, result: Result[Solution]) -> list[Section]:
     """Tell what is committed; nothing without a plan, or without commitments."""
     tables = list_bills(instance, result)
-    if not tables or not isinstance(result.solution, BoaSolution):
-        return []
-    label = "Line chart: GPUs in use by share of the time, and the number committed; the table has the bill's parts"
-    chart = Charts([(label, draw_duration(instance, result.solution))], _READING)
-    blocks: list[Block] = [tables[0], chart, *tables[1:]]
-    return [Section("commitments", "What to commit", blocks, "Commitments", follows=True)]
-
-
-def draw_duration(instance: BoaInstance, solution: BoaSolution) -> Figure:
-    """Draw how many GPUs of each committed type are in use for how much of the time, and how many are committed."""
-    figure = new_figure(height=320, top=36)
-    colors = color_types(instance.gpu_types) if len(instance.gpu_types) > 1 else {}
-    for name, kind in instance.gpu_types.items():
-        if kind.commitments is None:
-            continue
-        demand, color = find_demand(instance, solution, name), colors.get(name, BLUE)
-        committed = sum(make_bill(Tariff.of(kind), demand).gpus.values())
-        shares = [number / _MOST_POINTS for number in range(1, _MOST_POINTS)]
-        figure.add_scatter(
-            x=shares,
-            y=[demand.quantile(1.0 - share) for share in shares],
-            name=escape_text(name),
-            mode="lines",
-            line={"color": color, "shape": "hv"},
-            hovertemplate="%{y:,.0f} GPUs or more: %{x:.1%} of the time<extra></extra>",
-        )
-        figure.add_hline(y=committed, line={"color": color if colors else GREY, "dash": "dash"})
-    across = {"title_text": "share of the time", "tickformat": ".0%", "range": [0, 1]}
-    return finish(figure, across, {"title_text": "GPUs in use, or more", "rangemode": "tozero"}, names=bool(colors))
+    return [Section("commitments", "What to commit", tables, "Commitments", follows=True)] if tables else []

@@ -8,6 +8,7 @@ import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand, forecast_demand
+from optplan.formulations.boa.laws.commitments import Tariff, make_bill
 from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_patterns
 from optplan.formulations.boa.study.node_rounding import estimate_rounding
 from optplan.reporting.pages import Block, Charts, Items, Section
@@ -30,7 +31,8 @@ _KNOWN = (
 )
 _READING = (
     "The share of the time (vertical, each mark a tenth of the one above) in which more than so many GPUs are in use. "
-    "The plan's mean says what is paid for; a quota or a cluster has to hold the tail."
+    "The plan's mean says what is paid for; a quota or a cluster has to hold the tail. Dotted lines are a limit on the "
+    "GPUs at once, or the numbers of GPUs to commit: what is in use beyond them is paid on demand or spot."
 )
 #: The least chance that the chart shows, and its points.
 _LEAST_CHANCE = 1e-4
@@ -134,8 +136,12 @@ def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:
             line={"color": color, "dash": "dash" if gpu_type or (steady and patterned) else "solid"},
             hovertemplate="more than %{x:,.0f} GPUs: %{y:.2%} of the time<extra></extra>",
         )
-    if instance.most_gpus is not None:
-        figure.add_vline(x=instance.most_gpus.gpus, line={"color": GREY, "dash": "dot"})
+    marked = [] if instance.most_gpus is None else [instance.most_gpus.gpus]
+    for name, kind in instance.gpu_types.items():
+        if kind.commitments is not None:
+            marked.append(make_bill(Tariff.of(kind), find_demand(instance, solution, name)).number)
+    for number in marked:
+        figure.add_vline(x=number, line={"color": GREY, "dash": "dot"})
     up = {"title_text": "share of the time with more", "type": "log", "tickformat": ".2~p"}
     return finish(figure, {"title_text": "GPUs", "rangemode": "tozero"}, up, names=len(lines) > 1)
 

@@ -1,4 +1,4 @@
-"""The report's words for somebody who has read no paper: the question, the proof, the assumptions, the glossary."""
+"""The report's words for somebody who has read no paper: the question, the proof, the assumptions."""
 
 from __future__ import annotations
 
@@ -157,34 +157,6 @@ def _list_type_assumptions(instance: BoaInstance) -> list[str]:
             "the whole job, undoes the stated work on average, and can come during a billed restart, too."
         )
     return lines
-
-
-def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
-    """Explain the words that the report uses, in the order in which a reader meets them."""
-    quotas = [("Quota", "The most GPUs of one type that may be in use on average.")] if instance.quotas else []
-    due = [("Due date", "The longest that jobs of a class may take on average.")] if instance.due_s else []
-    floors = [("Floor", "The fewest GPUs on which jobs of a class may run on average.")] if instance.floors else []
-    return [
-        ("GPUs on average", "The number of GPUs in use, averaged over a long time. The bill follows from it."),
-        ("Completion time", "From a job's arrival to its end. Its mean over all jobs is what the plan minimises."),
-        ("Class", "Jobs that are alike: one application, its speedups, its rate of arrival."),
-        ("Epoch", "A part of a job during which its speedup stays the same. Epochs are numbered from 1."),
-        ("Width", "The number of GPUs on which a job runs."),
-        *quotas,
-        *due,
-        *floors,
-        ("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
-        ("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
-        (
-            "Pure, mixed",
-            "In a pure plan all jobs of a class get the same widths; in a mixed one, stated shares of "
-            "them get different ones.",
-        ),
-        ("Bound", "A number that no plan can be below. It is computed without assuming anything about the plan."),
-        ("Gap", "How much lower than the plan the best possible may be: the distance to the bound, as a percentage."),
-        ("Certificate", "The few numbers from which anybody can derive the bound again, without the solver."),
-        ("Frontier", "The best possible completion time for every budget."),
-    ]
 
 
 def state_sources(instance: BoaInstance) -> list[tuple[str, str]]:

@@ -19,7 +19,6 @@ from optplan.reporting.boa.explanations import (
     explain_check,
     explain_proof,
     list_assumptions,
-    list_glossary,
     state_question,
     state_sources,
 )
@@ -211,7 +210,6 @@ def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Be
         Section(
             "assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions", "folded"
         ),
-        Section("words", "What the words mean", [Definitions(list_glossary(instance))], "Words", "folded"),
         tell_sources(instance, result, *state_sources(instance)),
     ]
 

@@ -251,7 +251,7 @@ def test_plans_carry_prices_bound_and_hash() -> None:
     assert (plan.prices["t4"], kind.price_source, kind.price_date) == (0.5, "price list", "2025-01-01")
     assert plan.instance_hash == instance.content_hash()
     assert plan.bound is None
-    assert plan.arrival_rate_per_hour == {"job": 2.0}
+    assert [unit.arrival_rate_per_hour for unit in plan.units] == [2.0]
     free = instance.replace(gpu_types={"t4": GpuType()})
     assert build_plan(free, result_of(free, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))).prices == {}
 

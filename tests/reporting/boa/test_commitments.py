@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +9,9 @@ import pytest
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.reporting.boa.commitments import draw_duration, list_bills, tell_commitments
+from optplan.reporting.boa.commitments import list_bills, tell_commitments
+from optplan.reporting.boa.demand import draw_demand
 from optplan.reporting.boa.phrases import say_answer
-from optplan.reporting.pages import Page, build_page
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside, gather
 from optplan.reporting.reports import build_report
@@ -20,7 +19,7 @@ from optplan.solving import solve
 from optplan.speedup import TableSpeedup
 
 if TYPE_CHECKING:
-    from tests.plugins.pages import Visitor
+    pass
 
 
 def make_instance(**fields: object) -> BoaInstance:
@@ -56,24 +55,12 @@ def test_spot_has_a_row() -> None:
     assert [next(iter(row)) for row in rows] == ["t4 for 1-year", "t4 on spot", "t4 on demand"]
 
 
-def test_the_curve_falls_to_the_committed_level() -> None:
-    """The chart has what is in use by share of the time, and a line at the number committed."""
+def test_the_chart_of_gpus_at_once_marks_the_number() -> None:
+    """Ten GPUs are committed, which is the median of those in use."""
     instance = make_instance()
     result = solve(instance)
     assert isinstance(result.solution, BoaSolution)
-    figure = draw_duration(instance, result.solution)
-    heights = list(figure.data[0].y)
-    assert heights == sorted(heights, reverse=True)
-    assert heights[len(heights) // 2] == 10.0
-    assert figure.layout.shapes[0].y0 == 10.0
-
-
-def test_a_browser_draws_the_curve(visit: Visitor, tmp_path: Path) -> None:
-    """On a phone, with the line at the ten GPUs that are committed."""
-    instance = make_instance()
-    opened = visit(build_page(Page("", "", sections=tell_commitments(instance, solve(instance)))), tmp_path, 400)
-    assert opened.page.locator("#chart-commitments-1 .shapelayer path").count() == 1
-    assert (opened.complaints, opened.list_collisions(), opened.read_back()) == ([], [], [])
+    assert [shape.x0 for shape in draw_demand(instance, result.solution).layout.shapes] == [10.0]
 
 
 @pytest.mark.slow

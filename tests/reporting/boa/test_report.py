@@ -120,7 +120,6 @@ def test_page_has_every_part(page: Page) -> None:
         "Put a price on GPUs: 5 min 23 s of mean completion time for each GPU in use on average.",
         "optplan verify instance.json result.json",
         "every job gets its GPUs at once",
-        "Epoch A part of a job during which its speedup stays the same.",
         "price of v100 $2.00 an hour (price list, 2025-01-31)",
         "trace a pencil",
         "seed 7",
@@ -158,7 +157,6 @@ def test_page_with_types_has_every_part(typed_page: Page) -> None:
         "A plan that keeps to all limits pays at most 14 min 03 s of that",  # 90 x 7.2 + 150 x 1.3 = 843 s
         "A change of the GPU type pauses the job for longer",
         "Quotas hold on average over time, as the budget does.",
-        "Quota The most GPUs of one type that may be in use on average.",
         "quota of a100 1.30 on average",
     ):
         assert words in typed_page.text, words

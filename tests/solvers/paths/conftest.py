@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 from optplan.contracts.judgement import PathCosts
 from optplan.schema import FloatArray
 from optplan.solvers.paths.switching import LinkedGraphs
+from tests.one_limit import cost_of_one_limit
 
 State = Callable[..., LinkedGraphs]
 Tables = Callable[[LinkedGraphs, int], tuple[FloatArray, FloatArray, FloatArray, FloatArray]]
@@ -41,7 +42,7 @@ def state_graphs(
             for each in (switch_values, switch_consumptions)
         )
         used = np.asarray(consumption, dtype=float)
-        costs.append(PathCosts.of_one_limit(f"g{number}", range(table.shape[1]), table, used, *switches))
+        costs.append(cost_of_one_limit(f"g{number}", range(table.shape[1]), table, used, *switches))
     return LinkedGraphs.from_costs(costs)
 
 

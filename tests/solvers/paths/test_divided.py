@@ -17,6 +17,7 @@ from optplan.solvers.paths import TUNING, Tuning
 from optplan.solvers.paths.search import Effort
 from optplan.solvers.paths.single import PureSolution, solve_pure
 from optplan.solvers.paths.switching import LinkedGraphs
+from tests.one_limit import cost_of_one_limit
 
 Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
 TotalLister = Callable[[LinkedGraphs], FloatArray]
@@ -34,7 +35,7 @@ def make_choice(name: str, *paths: tuple[float, float]) -> PathCosts:
     """Make a graph of one layer, whose nodes are paths with (consumption, value)."""
     entries, widths = np.zeros((1, len(paths))), list(range(1, len(paths) + 1))
     used, value = np.array(paths, dtype=float).T[:, None]
-    return PathCosts.of_one_limit(name, widths, value, used, entries, entries)
+    return cost_of_one_limit(name, widths, value, used, entries, entries)
 
 
 def solved(graphs: LinkedGraphs, budget: float, gap: float = 0.0, effort: Effort | None = None) -> PureSolution:

@@ -26,6 +26,7 @@ from optplan.solvers.paths.linked_dual import (
 )
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.switching import LinkedGraphs
+from tests.one_limit import cost_of_one_limit
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
 
@@ -272,7 +273,7 @@ def test_agrees_with_the_engine_of_one_budget(
     costs = list(random_costs(seed, grouped=False))
     limits = np.array([random_limits(seed, [np.array([[0.0, 1.0], [0.0, 30.0]])])[0]])
     plain = [
-        PathCosts.of_one_limit(
+        cost_of_one_limit(
             graph.name,
             range(len(graph.labels)),
             graph.run_value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -147,7 +147,7 @@ class Options:
     def labels(self) -> tuple[str, ...]:
         """(K,) Names of the pairs: the width, with the type in front where there are several."""
         if len(self.gpu_types) == 1:
-            return _write_widths(tuple(self.widths.tolist()))
+            return tuple(map(str, self.widths.tolist()))
         return tuple(f"{name}.{width}" for name, own in self._of_types.items() for width in self.widths[own].tolist())
 
     @cached_property
@@ -177,12 +177,6 @@ class Options:
         allowed = (self.widths[found] == widths) & (self.group[found] == group)
         positions: IntArray = np.where(allowed, found, -1)
         return positions
-
-
-@lru_cache(maxsize=64)
-def _write_widths(widths: tuple[int, ...]) -> tuple[str, ...]:
-    """Return widths in words; most classes have the same ones."""
-    return tuple(map(str, widths))
 
 
 def list_options(
@@ -217,9 +211,7 @@ def list_options(
         widths=np.concatenate(widths),
         paid=np.concatenate(paid),
         price=np.array([prices[name] for name in names])[group],
-        speeds=curves[0]
-        if len(names) == 1
-        else np.concatenate([c if len(c) == rows else c.repeat(rows, axis=0) for c in curves], axis=1),
+        speeds=np.concatenate([c if len(c) == rows else c.repeat(rows, axis=0) for c in curves], axis=1),
         wall=wall,
         held=held,
         pause_h=pause_h[group],

@@ -17,22 +17,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optplan.contracts import Answer, SolveRequest, Status, Termination
+from optplan.contracts import Answer, SolveRequest
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import status_of
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy
-from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.exact.costs import cost_steps, find_least_paths
 from optplan.formulations.boa.exact.description import describe
-from optplan.formulations.boa.exact.feasibility import weaken
+from optplan.formulations.boa.exact.feasibility import answer_beyond, weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import list_better, solve_costs, value_of
+from optplan.formulations.boa.exact.paths import add_up, list_better, solve_costs
 from optplan.formulations.boa.exact.peak.demand import find_demand, follow_branch
 from optplan.formulations.boa.laws.commitments import Bill, Tariff, bill_demand, sum_beyond
 from optplan.formulations.boa.laws.demand import Demand, count_jobs
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
-from optplan.solvers.paths import switching
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 #: Relative gap to which the relaxation is solved, as most bills lie further from it; and how near a plan is for which
@@ -77,9 +75,7 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     relax = solve_layered_paths if plain else solve_linked_paths
     base = relax(instance, replace(request, gap=max(request.gap, _RELAXED)))
     if base.solution is None or base.objective is None:
-        if base.infeasibility is None:
-            return base
-        return replace(base, infeasibility=weaken(base.infeasibility, _KEPT))
+        return base if base.infeasibility is None else replace(base, infeasibility=weaken(base.infeasibility, _KEPT))
     budget, costs, found = instance.budget_amount(), cost_steps(instance), list[_Priced]()
     first = _price(instance, base.solution, costs)
     if first.bill <= budget:
@@ -98,15 +94,10 @@ def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answe
     if best is not None and base.bound is not None and best.objective * (1.0 - _NEAR) < base.bound:
         exact = relax(instance, request)
         base = exact if exact.bound is not None and exact.bound > base.bound else base
-    ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
-    answer = replace(base, termination=ended, shadow_prices={}, counters={"solves": float(len(found))})
-    if best is None:
-        least = min([first, *found], key=lambda one: one.bill)
-        share = f"the least bill found is {least.bill / budget:.4g} times the budget"
-        said = (*base.warnings, f"no plan was found whose bill, committed GPUs included, keeps the budget; {share}")
-        return replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=said)
-    status = status_of(best.objective, base.bound, request.gap)
-    return replace(answer, status=status, solution=best.solution, objective=best.objective)
+    share = f"the least bill found is {min(one.bill for one in (first, *found)) / budget:.4g} times the budget"
+    advice = [f"no plan was found whose bill, committed GPUs included, keeps the budget; {share}"]
+    plan = None if best is None else (best.objective, best.solution)
+    return answer_beyond(base, request, plan, len(found), advice)
 
 
 def _search(
@@ -123,7 +114,8 @@ def _search(
     most, gap = _LINKED if linked else _ALONE
     for number, tries in enumerate(most):
         weighed = _weigh(instance, costs, at) if number else weighed
-        taken, least = _use(instance, weighed, at.solution), _find_least(weighed) * (1.0 + _ROUNDING)
+        taken, first_alone = _use(instance, weighed, at.solution), np.eye(1 + len(others))[0]
+        least = sum(find_least_paths(weighed, first_alone).values()) * (1.0 + _ROUNDING)
         # By so much a bill grows with what is taken: by all of it, and of prices on demand by a share.
         steep = slope = 1.0 if number else at.bill / taken
         # On demand the budget itself is an amount that keeps it.
@@ -219,7 +211,7 @@ def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCos
     laws = {name: find_demand(instance, solution, name) for name in instance.gpu_types}
     bills = bill_demand(instance, laws)
     total = sum(bill.total for bill in bills.values())
-    return _Priced(solution, value_of(instance, costs, solution), total, laws, bills)
+    return _Priced(solution, add_up(instance, costs, solution)[0], total, laws, bills)
 
 
 def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None) -> list[PathCosts]:
@@ -271,10 +263,4 @@ def _add_jobs(
 
 def _use(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> float:
     """Return how much of the first limit a plan takes."""
-    return value_of(instance, [each.turned(BUDGET) for each in costs], solution)
-
-
-def _find_least(costs: Sequence[PathCosts]) -> float:
-    """Return the least of the first limit that any plan takes."""
-    first = (np.arange(len(costs[0].limits)) == 0).astype(np.float64)
-    return switching.LinkedGraphs.from_costs(costs).best_paths(first, value_weight=0.0).total_used
+    return float(add_up(instance, costs, solution)[1][0])

@@ -1,17 +1,16 @@
 """What BOA's choices cost, as the solvers see it: the one statement that all exact solvers and models start from.
 
-An hour of one job an hour on an option, running or pausing, counts ``seconds`` in the objective, (weighted) seconds of
-mean completion time, and ``gpus`` time-average GPUs of the option's type, of which each counts ``counts`` in the budget
-and in each quota; ``due`` are the seconds that it adds to the mean completion time that each due date is about. What
-keeps a floor is counted by what it leaves: each epoch's most running GPUs less those of the option, and the floor; of
-pure plans no epoch counts for more than the floor. The rest is how many such hours there are: load over speed in every
-epoch (problem (1)), and with rescaling a pause of each job in each epoch in which it comes to hold other GPUs (Lemma
-4.8). The judge has a statement of its own.
+An hour of one job an hour on an option, running or pausing, counts (weighted) seconds of mean completion time in the
+objective, the time-average GPUs paid for in the budget and in the quota of their type, and the seconds that it adds to
+the mean completion time that each due date is about. What keeps a floor is counted by what it leaves: each epoch's most
+running GPUs less those of the option, and the floor; of pure plans no epoch counts for more than the floor. The rest is
+how many such hours there are: load over speed in every epoch (problem (1)), and with rescaling a pause of each job in
+each epoch in which it comes to hold other GPUs (Lemma 4.8). The judge has a statement of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -25,24 +24,6 @@ from optplan.units import SECONDS_PER_HOUR
 
 #: The least quota that solvers keep, as a fraction of the least use of its type: a plan cannot tell it from nothing.
 _NEXT_TO_NOTHING = 5e-10
-
-
-@dataclass(frozen=True, eq=False)
-class OptionCosts:
-    """What an hour of one job an hour costs on each option (K,): objective, GPUs paid, limits, due dates."""
-
-    # ``counts`` (B, K) is what one of the ``gpus`` counts in the budget and in each quota; ``due`` is (D, K).
-
-    seconds: FloatArray
-    gpus: FloatArray
-    counts: FloatArray
-    due: FloatArray
-
-    @property
-    def consumption(self) -> FloatArray:
-        """(B + D, K) What the hour takes of each limit but the floors."""
-        used = self.gpus * self.counts
-        return np.concatenate([used, self.due]) if len(self.due) else used
 
 
 def seconds_per_hour(instance: BoaInstance, name: str) -> float:
@@ -64,17 +45,13 @@ def count_types(instance: BoaInstance) -> FloatArray:
     return np.array(rows)
 
 
-def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
-    """Return what an hour of one job an hour costs on each option of its class."""
+def _cost_options(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray]:
+    """Return what an hour of one job an hour costs on each option: seconds (K,), and of limits but floors (L, K)."""
     options, known = instance.options(name), list(instance.gpu_types)
-    types = [known.index(gpu_type) for gpu_type in options.gpu_types]
+    counts = count_types(instance)[:, [known.index(gpu_type) for gpu_type in options.gpu_types]][:, options.group]
     own_s = SECONDS_PER_HOUR / instance.classes[name].arrival_rate_per_hour * options.wall
-    return OptionCosts(
-        seconds=seconds_per_hour(instance, name) * options.wall,
-        gpus=options.paid * options.held,
-        counts=count_types(instance)[:, types][:, options.group],
-        due=np.array([own_s * (due == name) for due in instance.due_s]),
-    )
+    due = [own_s * (due == name) for due in instance.due_s]
+    return seconds_per_hour(instance, name) * options.wall, np.array([*(options.paid * options.held * counts), *due])
 
 
 def cost_steps(instance: BoaInstance) -> list[PathCosts]:
@@ -83,17 +60,14 @@ def cost_steps(instance: BoaInstance) -> list[PathCosts]:
 
 
 def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
-    options, hourly = instance.options(name), cost_options(instance, name)
+    options, (seconds, use) = instance.options(name), _cost_options(instance, name)
     hours = load_of(instance, name)[:, None] / options.speeds
     by_type = options.changes_cost
     pauses = options.pause_h + options.change_h if by_type else options.pause_h[None]
     pauses = instance.classes[name].arrival_rate_per_hour * pauses
-    use = hourly.consumption
     run_use, enter_use = use[:, None, :] * hours, use[:, None, :] * pauses
     if instance.floors:
-        left = np.array(
-            [_count_left(instance, name, hourly.gpus * hours) * (name == floor) for floor in instance.floors]
-        )
+        left = np.array([_count_left(instance, name) * (name == floor) for floor in instance.floors])
         run_use = np.concatenate([run_use, left])
         enter_use = np.concatenate([enter_use, np.zeros((len(left), *enter_use.shape[1:]))])
     return PathCosts(
@@ -101,16 +75,16 @@ def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
         labels=options.labels,
         group=options.group if by_type else np.zeros(options.group.size, dtype=np.intp),
         limits=instance.limit_names,
-        run_value=hourly.seconds * hours,
+        run_value=seconds * hours,
         run_consumption=run_use,
-        enter_value=repeat_layers(hourly.seconds * pauses, len(hours)),
+        enter_value=repeat_layers(seconds * pauses, len(hours)),
         enter_consumption=repeat_layers(enter_use, len(hours)),
     )
 
 
-def _count_left(instance: BoaInstance, name: str, running: FloatArray) -> FloatArray:
-    """Return (E, K) by how many GPUs fewer run than could, of (E, K) that run; the first epoch has the floor on top."""
-    floor = instance.floors.get(name, 0.0)
+def _count_left(instance: BoaInstance, name: str) -> FloatArray:
+    """Return (E, K) by how many GPUs fewer run than could; the first epoch has the floor on top."""
+    floor, running = instance.floors.get(name, 0.0), instance.running(name)
     counted = running if instance.policy is Policy.MIXED else np.minimum(running, floor)
     left: FloatArray = counted.max(axis=1, keepdims=True) - counted
     left[0] += floor
@@ -121,11 +95,12 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
     """Return by class the least of ``value_weight`` times its objective plus consumptions weighted by (L,)."""
     if instance.problem is Problem.CONTINUOUS:
         return {name: _find_least_apart(instance, name, multipliers, value_weight) for name in instance.classes}
-    least = {}
-    for name in instance.classes:
-        run, enter = _cost_class(instance, name).weighted(multipliers, value=value_weight)
-        least[name] = least_path(run, enter, instance.options(name).group if len(enter) > 1 else None)[0]
-    return least
+    return find_least_paths((_cost_class(instance, name) for name in instance.classes), multipliers, value=value_weight)
+
+
+def find_least_paths(costs: Iterable[PathCosts], weights: FloatArray, *, value: float = 0.0) -> dict[str, float]:
+    """Return by class the least of ``value`` times what a path is worth plus its consumptions weighted by (L,)."""
+    return {each.name: least_path(*each.weighted(weights, value=value), each.group)[0] for each in costs}
 
 
 def list_amounts(instance: BoaInstance, limits: FloatArray | None = None) -> FloatArray:
@@ -149,7 +124,7 @@ def find_least_use(instance: BoaInstance, gpu_type: str) -> float:
     uses = []
     for name in instance.classes:
         options, own = instance.options(name), instance.options(name).of_type(gpu_type)
-        used = load_of(instance, name)[:, None] * cost_options(instance, name).gpus[own] / options.speeds[:, own]
+        used = load_of(instance, name)[:, None] * (options.paid * options.held)[own] / options.speeds[:, own]
         uses.append(float(used.min(initial=np.inf)))
     least = min(uses)
     return least if np.isfinite(least) else 1.0
@@ -163,8 +138,8 @@ def bound_at(instance: BoaInstance, multipliers: FloatArray) -> float:
 
 def _find_least_apart(instance: BoaInstance, name: str, multipliers: FloatArray, value_weight: float) -> float:
     """Return the least weighted cost of a class whose epochs choose apart, on any real width."""
-    options, hourly = instance.options(name), cost_options(instance, name)
-    cost = value_weight * hourly.seconds + multipliers @ hourly.consumption
+    options, (seconds, use) = instance.options(name), _cost_options(instance, name)
+    cost = value_weight * seconds + multipliers @ use
     best = (cost / options.speeds).min(axis=1)
     second = value_weight * seconds_per_hour(instance, name)
     for gpu_type in options.gpu_types:
@@ -175,7 +150,7 @@ def _find_least_apart(instance: BoaInstance, name: str, multipliers: FloatArray,
         if value_weight > 0.0:
             pairs = options.of_type(gpu_type)
             least, largest = options.widths[pairs][[0, -1]].astype(float).tolist()
-            price = float(multipliers @ hourly.counts[:, pairs.start])
+            price = float(multipliers @ use[:, pairs.start]) / float(options.paid[pairs.start])
             width = best_width(curve, second, price, least, largest)
             best = np.minimum(best, (second + price * width) / formula_speed(curve, width))
     return float((best * load_of(instance, name)).sum())

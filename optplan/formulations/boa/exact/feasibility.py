@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
+from optplan.contracts.result import (
+    Answer,
+    Hopeless,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    status_of,
+)
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least, list_amounts
 from optplan.progress import Stopwatch
@@ -26,8 +36,6 @@ if TYPE_CHECKING:
 _SAME = 1e-6
 #: How messages call changes of which one is enough, and changes of which that is not known.
 WOULD_DO, MAY_DO = "one of these would do", "one of these may do, and no less"
-#: How messages call a unit; the others are called what they are.
-UNIT_WORDS = {BudgetUnit.GPU.value: "GPUs"}
 #: How messages call a problem.
 PROBLEM_WORDS = {
     Problem.CONTINUOUS: "the problem with real widths",
@@ -102,27 +110,21 @@ def raise_to_least(instance: BoaInstance) -> BoaInstance:
 
 def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, float]) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget, and which would do, in the instance's own unit; from :func:`least_budget`."""
-    given = instance.budget_amount()
-    budget = instance.budget or Amount(given, instance.budget_unit)
-    least = total * (budget.value / given)
-    parts = {name: part * (budget.value / given) for name, part in parts.items()}
-    relaxation = Relaxation(
-        limit=BUDGET,
-        given=budget.value,
-        least_feasible=least,
-        enough=least,
-        unit=str(budget.unit),
-        parts=parts,
-        multipliers=_weigh(instance),
-    )
-    digits = count_digits(least, budget.value)
+    given, unit = instance.limit_as_given(BUDGET)
+    least = count_as_given(instance, BUDGET, total)
+    parts = {name: count_as_given(instance, BUDGET, part) for name, part in parts.items()}
+    weights = {limit: float(limit == BUDGET) for limit in instance.limit_names}
+    relaxation = instance.relax(BUDGET, least, enough=least, parts=parts, multipliers=weights)
+    digits = count_digits(least, given)
     each = ", ".join(f"{name} {write_digits(part, digits)}" for name, part in parts.items())
     reason = (
         f"the least budget for which {PROBLEM_WORDS[instance.problem]} has a plan is "
-        f"{write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
-        f"the budget is {write_digits(budget.value, digits)}"
+        f"{write_up(least, given)} {_name_unit(unit)} ({each}); "
+        f"the budget is {write_digits(given, digits)}"
     )
-    claim = Infeasibility(reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given)
+    claim = Infeasibility(
+        reason=reason, relaxations=(relaxation,), multipliers=weights, factor=total / instance.budget_amount()
+    )
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
@@ -185,6 +187,23 @@ def weaken(claim: Infeasibility, condition: str) -> Infeasibility:
     return claim.replace(relaxations=changes, reason=claim.reason.replace(WOULD_DO, MAY_DO) + doubt)
 
 
+def answer_beyond(
+    base: Answer[BoaSolution],
+    request: SolveRequest,
+    best: tuple[float, BoaSolution] | None,
+    solves: int,
+    advice: list[str],
+) -> Answer[BoaSolution]:
+    """Answer with the bound of a relaxation, and the best plan found by a search that looks at more, if any."""
+    ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
+    answer = replace(base, termination=ended, shadow_prices={}, counters={"solves": float(solves)})
+    if best is None:
+        said = (*base.warnings, *advice)
+        return replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=said)
+    objective, solution = best
+    return replace(answer, status=status_of(objective, base.bound, request.gap), solution=solution, objective=objective)
+
+
 def say_wishes(relaxations: Sequence[Relaxation]) -> str:
     """Say which limits, changed alone, would do, and which may."""
     sure = [_say_wish(each) for each in relaxations if each.enough is not None]
@@ -229,17 +248,20 @@ def _relax(
     if not least > most_within(instance.limits[limit]):
         return None
     named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
-    if limit.startswith(FLOOR):
-        least = instance.count_limit(limit, least)
-        return instance.relax(limit, least, enough=least if is_enough else None, multipliers=named)
-    given = instance.limit_as_given(limit)[0]
-    factor = given / instance.limits[limit] if given else 1.0
     # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
-    alone = np.count_nonzero(found.multipliers) == 1
+    alone = np.count_nonzero(found.multipliers) == 1 and not limit.startswith(FLOOR)
     needs = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
-    parts = {name: part * factor for name, part in needs.items()}
-    least *= factor
+    parts = {name: count_as_given(instance, limit, part) for name, part in needs.items()}
+    least = count_as_given(instance, limit, least)
     return instance.relax(limit, least, enough=least if is_enough else None, parts=parts, multipliers=named)
+
+
+def count_as_given(instance: BoaInstance, limit: str, amount: float) -> float:
+    """Return an amount of a limit, as solvers count it, in the unit of the instance's own field."""
+    if limit.startswith(FLOOR):
+        return instance.count_limit(limit, amount)
+    counted = instance.limits[limit]
+    return amount * (instance.limit_as_given(limit)[0] / counted if counted else 1.0)
 
 
 def _name_limit(limit: str) -> str:
@@ -249,12 +271,7 @@ def _name_limit(limit: str) -> str:
 
 
 def _name_unit(unit: str) -> str:
-    return UNIT_WORDS.get(unit, unit)
-
-
-def _weigh(instance: BoaInstance) -> dict[str, float]:
-    """Weigh the budget alone."""
-    return {limit: float(limit == BUDGET) for limit in instance.limit_names}
+    return "GPUs" if unit == BudgetUnit.GPU.value else unit
 
 
 def too_little(instance: BoaInstance, least: float, budget: float) -> str:

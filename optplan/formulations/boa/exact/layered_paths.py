@@ -6,7 +6,7 @@ taken as they are: widths off the hull can be optimal.
 
 Where changes cost nothing, epochs choose apart. A mixed plan then has, in each epoch, fractions of the jobs on whole
 widths: a point on the lower-left hull of (k / s, 1 / s), which is what a real width of a table stands for. So problem
-(1), and (7) with tables, is that of mixed plans, and its frontier is made of the hulls of single epochs.
+(1), and (7) with tables, is that of mixed plans.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from optplan.contracts import (
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.description import describe, in_order
+from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import (
     answer_if_infeasible,
     infeasible_answer,
@@ -44,13 +44,16 @@ from optplan.formulations.boa.exact.feasibility import (
     too_fast,
     too_little,
 )
-from optplan.formulations.boa.exact.paths import certify_bound, price_of, write_branch, write_columns, write_mixture
-from optplan.progress import Stopwatch
-from optplan.schema import IntArray
+from optplan.formulations.boa.exact.paths import (
+    certify_bound,
+    certify_listing,
+    price_of,
+    write_branch,
+    write_columns,
+    write_mixture,
+)
 from optplan.solvers.paths import single, switching
-from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.paths.search import Effort, OutOfEffortError
-from optplan.speedup import lower_left_hull
 
 if TYPE_CHECKING:
     from optplan.solvers.paths import frontier
@@ -67,7 +70,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     )
     if isinstance(found, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    lagrangian = certify_bound(instance, found.lagrangian.bound, found.lagrangian.multiplier)
+    lagrangian = certify_bound(instance, found.lagrangian.multiplier, bound=found.lagrangian.bound)
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate] = [lagrangian]
     proof = BoundProof.LAGRANGIAN
     if lagrangian.multipliers[BUDGET] != found.lagrangian.multiplier:
@@ -78,16 +81,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
         certificates += [tree] if request.certify else []
     elif found.exhaustion is not None:
         proof = BoundProof.ENUMERATED
-        certificates.append(
-            EnumeratedCertificate(
-                multipliers={BUDGET: float(found.exhaustion.multipliers[0])},
-                allowance=found.exhaustion.allowance,
-                optimum=found.exhaustion.optimum,
-                bound=found.bound,
-                divided=tuple(list(instance.classes)[graph] for graph in found.exhaustion.divided),
-                further=tuple({BUDGET: multiplier} for multiplier in found.exhaustion.further),
-            )
-        )
+        certificates.append(certify_listing(instance, found.exhaustion, found.bound))
     return Answer(
         status=status_of(found.value, found.bound, request.gap),
         termination=Termination.after(found.stopped_by),
@@ -130,17 +124,12 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     )
 
 
-def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontier:
-    """Compute the whole frontier of mixed plans, of any problem but closed forms, as far as time allows."""
-    if not describe(instance).features <= {"gpu-types", "whole-nodes", "most-gpus"}:
-        from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
-
-        return build_linked_frontier(instance, stopwatch=stopwatch)
+def build_layered_frontier(instance: BoaInstance) -> Frontier:
+    """Compute the whole frontier of mixed plans, of any problem with no limit but the budget and no closed forms."""
     from optplan.solvers.paths import frontier
 
     start = time.perf_counter()
-    apart = instance.problem is not Problem.RESCALING
-    line = frontier.merge_hulls(*_find_hulls(instance)) if apart else frontier.build_frontier(state_graphs(instance))
+    line = frontier.build_frontier(state_graphs(instance))
 
     def locate(budget: float) -> frontier.LayeredPoint:
         point = line.at(budget)
@@ -154,15 +143,6 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
             raise InfeasibleError(too_fast(float(line.value[-1]), objective_s))
         return _write_point(instance, point)
 
-    def solution_at(budget: float) -> BoaSolution:
-        point = locate(budget)
-        if not apart:
-            return write_mixture(instance, line.plan_at(point))
-        found = single.maximise_bound(state_graphs(instance), budget, near=point.more_multiplier)
-        if isinstance(found, single.BudgetShortfall):
-            raise InfeasibleError(too_little(instance, found.least_budget, budget))
-        return write_mixture(instance, single.mix_paths(found))
-
     return Frontier(
         **instance.origin(),
         budget_unit=instance.budget_unit.value,
@@ -171,7 +151,7 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
         objectives=line.value,
         at=lambda budget: _write_point(instance, locate(budget)),
         budget_for=budget_for,
-        solution_at=solution_at,
+        solution_at=lambda budget: write_mixture(instance, line.plan_at(locate(budget))),
         exact_between=True,
         solve_seconds=time.perf_counter() - start,
     )
@@ -180,18 +160,6 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
 def state_graphs(instance: BoaInstance) -> switching.LinkedGraphs:
     """State the problem as one layered graph per class: (weighted) seconds of mean completion time, and the budget."""
     return switching.LinkedGraphs.from_costs(cost_steps(instance))
-
-
-def _find_hulls(instance: BoaInstance) -> tuple[PathBatch, IntArray]:
-    """Return the vertices of all epochs' hulls, which choose apart, by epoch and consumption, and their epochs."""
-    graphs = state_graphs(instance)
-    used, value = graphs.run_consumption[0], graphs.run_value
-    if graphs.closed.any():
-        used = np.where(graphs.closed, np.inf, used)
-    epochs, nodes = np.nonzero(lower_left_hull(used, value))
-    order = np.lexsort((used[epochs, nodes], epochs))
-    epochs, nodes = epochs[order], nodes[order]
-    return PathBatch(value[epochs, nodes], used[epochs, nodes][:, None], nodes[:, None]), epochs
 
 
 def _merge_layers(costs: PathCosts) -> PathCosts:
@@ -211,7 +179,7 @@ def _solve_mixed(
     bound = single.maximise_bound(graphs, budget, effort=Effort(request.stopwatch), near=find_near(request))
     if isinstance(bound, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    plan, certificate = single.mix_paths(bound), certify_bound(instance, bound.bound, bound.multiplier)
+    plan, certificate = single.mix_paths(bound), certify_bound(instance, bound.multiplier, bound=bound.bound)
     return Answer(
         status=status_of(plan.value, certificate.bound, request.gap),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,

@@ -26,7 +26,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import clear_mixture, explain_shortfall, state_runs
-from optplan.formulations.boa.exact.paths import price_of, write_columns, write_mixture
+from optplan.formulations.boa.exact.paths import certify_listing, price_of, write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
 from optplan.solvers.paths import closing, families, linked_dual, switching
 from optplan.solvers.paths.search import Effort, OutOfEffortError
@@ -65,24 +65,17 @@ def certify(instance: BoaInstance, found: linked_dual.LinkedBound) -> Lagrangian
     )
 
 
-def find_prices(
-    instance: BoaInstance, family: families.PathFamily, found: linked_dual.LinkedBound, effort: Effort
-) -> dict[str, ShadowPrice]:
-    """Find the one-sided shadow prices of all limits; those for which time is left, or that HiGHS can tell."""
-    prices = {}
-    for position, limit in enumerate(instance.limit_names):
-        try:
+def _price_limits(
+    instance: BoaInstance, request: SolveRequest, family: families.PathFamily, found: linked_dual.LinkedBound
+) -> tuple[dict[str, ShadowPrice], Termination]:
+    """Find the one-sided prices of all limits for which time is left, or that HiGHS can tell; say how it ended."""
+    prices, effort, ended = dict[str, ShadowPrice](), Effort(request.stopwatch), Termination.COMPLETED
+    try:
+        for position, limit in enumerate(instance.limit_names):
             prices[limit] = find_price(instance, family, found, position, effort)
-        except OutOfEffortError:
-            break
-    return prices
-
-
-def say_end(instance: BoaInstance, request: SolveRequest, prices: dict[str, ShadowPrice]) -> Termination:
-    """Say how a search ended that came to its end but for prices that may be missing."""
-    if request.stopwatch.expired:
-        return Termination.TIME_LIMIT
-    return Termination.COMPLETED if len(prices) == len(instance.limit_names) else Termination.WORK_LIMIT
+    except OutOfEffortError:
+        ended = Termination.WORK_LIMIT
+    return prices, Termination.TIME_LIMIT if request.stopwatch.expired else ended
 
 
 def find_price(
@@ -113,10 +106,10 @@ def _answer_mixed(
     """Answer with the mixed plan that attains the bound."""
     mixture, certificate = found.mixture and clear_mixture(instance, found.mixture), certify(instance, found)
     objective = None if mixture is None else mixture.value
-    prices = find_prices(instance, family, found, Effort(request.stopwatch))
+    prices, ended = _price_limits(instance, request, family, found)
     return Answer(
         status=status_of(objective, certificate.bound, request.gap),
-        termination=say_end(instance, request, prices),
+        termination=ended,
         solution=None if mixture is None else write_mixture(instance, mixture),
         objective=objective,
         bound=certificate.bound if objective is None else min(certificate.bound, objective),
@@ -136,15 +129,7 @@ def _answer_pure(
     certificates, bound, proof = [lagrangian], lagrangian.bound, BoundProof.LAGRANGIAN
     if closed.exhaustion is not None:
         bound, proof = closed.bound, BoundProof.ENUMERATED
-        multipliers = dict(zip(instance.limit_names, closed.exhaustion.multipliers.tolist(), strict=True))
-        certificates.append(
-            EnumeratedCertificate(
-                multipliers=multipliers,
-                allowance=closed.exhaustion.allowance,
-                optimum=closed.exhaustion.optimum,
-                bound=bound,
-            )
-        )
+        certificates.append(certify_listing(instance, closed.exhaustion, bound))
     if closed.exhaustion is None and closed.part is not None and closed.lagrangian.bound < closed.bound:
         # Branch and price went beyond what multipliers of the whole prove.
         tree = write_runs(closed.part, closed.bound, None if closed.proven else bound) if request.certify else None
@@ -153,11 +138,11 @@ def _answer_pure(
             bound, proof = tree.bound, BoundProof.TREE
         certificates += [] if tree is None else [tree]
     objective = None if closed.paths is None else closed.paths.total_value
-    prices = find_prices(instance, family, closed.lagrangian, Effort(request.stopwatch))
-    ended = Termination.after(closed.stopped_by)
+    prices, ended = _price_limits(instance, request, family, closed.lagrangian)
+    searched = Termination.after(closed.stopped_by)
     return Answer(
         status=status_of(objective, bound, request.gap),
-        termination=say_end(instance, request, prices) if ended is Termination.COMPLETED else ended,
+        termination=ended if searched is Termination.COMPLETED else searched,
         solution=None if closed.paths is None else write_columns(instance, closed.paths.payload),
         objective=objective,
         bound=bound if objective is None else min(bound, objective),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import LagrangianCertificate, ShadowPrice
+from optplan.contracts.result import EnumeratedCertificate, LagrangianCertificate, ShadowPrice
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.costs import bound_at, list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
@@ -25,7 +25,7 @@ from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import families, single, switching
 from optplan.solvers.paths.choices import MergeTarget, list_choices
-from optplan.solvers.paths.search import Effort
+from optplan.solvers.paths.search import Effort, Exhaustion
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,14 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value), multipliers)
 
 
-def value_of(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> float:
-    """Return the value of a solution with whole widths under step costs."""
-    return sum(
-        branch.fraction * path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))[0]
-        for each in costs
-        for branch in solution.branches[each.name]
-    )
+def add_up(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> tuple[float, FloatArray]:
+    """Return the value of a solution with whole widths, and what it uses of the limits (L,), under step costs."""
+    value, used = 0.0, np.zeros(len(costs[0].limits))
+    for each in costs:
+        for branch in solution.branches[each.name]:
+            own, consumption = path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))
+            value, used = value + branch.fraction * own, used + branch.fraction * consumption
+    return value, used
 
 
 def write_branch(instance: BoaInstance, name: str, columns: NDArray[np.integer], fraction: float = 1.0) -> Branch:
@@ -188,19 +189,27 @@ def _average(instance: BoaInstance, name: str, columns: NDArray[np.int32], fract
     return np.where((widths == widths[0]).all(axis=0), widths[0], average)
 
 
-def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
-    """Return what multipliers in the order of ``instance.limit_names`` prove; zeros where rounding leaves nothing."""
-    return certify_bound(instance, bound_at(instance, np.array(multipliers)), *multipliers)
-
-
-def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> LagrangianCertificate:
-    """Return the certificate of a bound, or of what zeros prove where rounding leaves nothing of it."""
+def certify_bound(instance: BoaInstance, *multipliers: float, bound: float | None = None) -> LagrangianCertificate:
+    """Return the certificate of the bound at multipliers (L,), or at zeros where rounding leaves nothing of it."""
     weights = np.array(multipliers)
+    bound = bound_at(instance, weights) if bound is None else bound
     if is_lost(bound, float(weights @ np.array(list(instance.limits.values())))):
         weights = np.zeros(weights.size)
         bound = bound_at(instance, weights)
     return LagrangianCertificate(
         multipliers=dict(zip(instance.limit_names, weights.tolist(), strict=True)), bound=bound
+    )
+
+
+def certify_listing(instance: BoaInstance, listed: Exhaustion, bound: float) -> EnumeratedCertificate:
+    """Return the certificate of a bound that plans were listed for."""
+    return EnumeratedCertificate(
+        multipliers=dict(zip(instance.limit_names, listed.multipliers.tolist(), strict=True)),
+        allowance=listed.allowance,
+        optimum=listed.optimum,
+        bound=bound,
+        divided=tuple(list(instance.classes)[graph] for graph in listed.divided),
+        further=tuple({BUDGET: multiplier} for multiplier in listed.further),
     )
 
 

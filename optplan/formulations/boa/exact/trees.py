@@ -18,9 +18,15 @@ from pydantic import JsonValue
 
 from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination, TreeCertificate
 from optplan.contracts.result import Hopeless
-from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
-from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
+from optplan.formulations.boa.exact.feasibility import (
+    PROBLEM_WORDS,
+    count_as_given,
+    name_others,
+    say_wishes,
+    state_runs,
+)
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
@@ -95,23 +101,18 @@ def explain_division(
         certificate = write_runs(found.part, None)
     changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
+    reason = (
+        f"{PROBLEM_WORDS[instance.problem]} has no plan with one row per class that keeps the budget and "
+        f"{name_others(instance)}, although mixed plans do (policy mixed)"
+    )
     claim = Infeasibility(
-        reason=say_indivisible(instance, relaxations),
+        reason=f"{reason}; {say_wishes(relaxations)}" if relaxations else reason,
         relaxations=tuple(relaxations),
         hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
         certificate=certificate,
     )
     counters = {} if found is None else {"passes": float(found.passes), "branches": float(found.branches)}
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim, counters=counters)
-
-
-def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str:
-    """Say that mixed plans keep the limits and pure ones do not, and which limits, raised alone, would do."""
-    reason = (
-        f"{PROBLEM_WORDS[instance.problem]} has no plan with one row per class that keeps the budget and "
-        f"{name_others(instance)}, although mixed plans do (policy mixed)"
-    )
-    return f"{reason}; {say_wishes(relaxations)}" if relaxations else reason
 
 
 def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
@@ -141,14 +142,6 @@ def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Rel
     enough: dict[str, Any] = {}
     if found.paths is not None:
         plan = write_columns(instance, found.paths.payload)
-        enough = {"enough": _count_as_given(instance, limit, found.paths.total_value), "solution": plan.to_json_data()}
-    least = _count_as_given(instance, limit, bound)
+        enough = {"enough": count_as_given(instance, limit, found.paths.total_value), "solution": plan.to_json_data()}
+    least = count_as_given(instance, limit, bound)
     return instance.relax(limit, least, certificate=certificate, **enough)
-
-
-def _count_as_given(instance: BoaInstance, limit: str, amount: float) -> float:
-    """Return an amount of a limit, as solvers count it, in the unit of the instance's own field."""
-    if limit.startswith(FLOOR):
-        return instance.count_limit(limit, amount)
-    counted = instance.limits[limit]
-    return amount * (instance.limit_as_given(limit)[0] / counted if counted else 1.0)

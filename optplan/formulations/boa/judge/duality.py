@@ -39,7 +39,7 @@ def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
     stays = []
     for name, job_class in instance.classes.items():
         options = instance.options(name)
-        wall, held = _stretch(instance, options)
+        wall, held = options.wall, options.held
         hours = (job_class.epoch_size_gpu_hours[:, None] / options.speeds * wall).min(axis=1).sum()
         # The first start is in no job's way but its own, and is the least there is.
         pauses = np.diag(_list_pauses(instance, name))[options.group] / SECONDS_PER_HOUR
@@ -64,7 +64,7 @@ def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> Pat
     by_group = len(pause_s) > 1 and bool((pause_s != pause_s[:1]).any())
     pauses = (pause_s if by_group else pause_s[:1])[:, options.group] / SECONDS_PER_HOUR
     share = job_class.arrival_rate_per_hour * job_class.weight / instance.total_weighted_rate_per_hour
-    wall, held = _stretch(instance, options)
+    wall, held = options.wall, options.held
     value = share * SECONDS_PER_HOUR * wall
     paid = _count_paid(instance, options)
     use = job_class.arrival_rate_per_hour * paid * held * _count(instance, options.gpu_types)[:, options.group]
@@ -109,17 +109,6 @@ def _list_pauses(instance: BoaInstance, name: str) -> FloatArray:
     if job_class.type_change_s or job_class.type_change_s_from:
         pauses += [[job_class.type_change_s_of(left, to) if left != to else 0.0 for to in types] for left in types]
     return pauses
-
-
-def _stretch(instance: BoaInstance, options: Options) -> tuple[FloatArray, FloatArray]:
-    """Return (K,) what interruptions make of time, and of the time for which GPUs are held."""
-    wall, held = np.ones(options.widths.size), np.ones(options.widths.size)
-    for number, gpu_type in enumerate(options.gpu_types):
-        spot = instance.gpu_types[gpu_type].spot
-        if spot is not None:
-            own = options.group == number
-            wall[own], held[own] = spot.stretch(options.widths[own])
-    return wall, held
 
 
 def _count_paid(instance: BoaInstance, options: Options) -> IntArray:
@@ -171,7 +160,7 @@ def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, val
     job_class, options = instance.classes[name], instance.options(name)
     weight = value * SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * job_class.weight
     per_hour = np.full(job_class.num_epochs, np.inf)
-    wall, held = _stretch(instance, options)
+    wall, held = options.wall, options.held
     for gpu_type in options.gpu_types:
         pairs = options.of_type(gpu_type)
         curve, widths = job_class.speedup[gpu_type], options.widths[pairs]

@@ -40,12 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import find_least, list_closed
 from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
-from optplan.formulations.boa.exact.paths import certificate_at, price_at
+from optplan.formulations.boa.exact.paths import certify_bound, price_at
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -88,9 +88,6 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     values of the limits prove. Shadow prices are these; where the optimum has a kink, they lie between the prices of
     the two sides, and are not proven.
     """
-    if instance.problem is not Problem.CONTINUOUS:
-        message = f"the conic program has real widths; the problem {instance.problem.value!r} needs another solver"
-        raise UnsupportedError(message)
     infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible
@@ -98,7 +95,8 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     pieces = collect_pieces(instance)
     leanest, factor = pieces.find_leanest()
     is_least = pieces.are_plain and factor >= 1.0 - LIMIT_TOLERANCE
-    if pieces.are_plain and (is_least or pieces.are_settled):
+    is_settled = not pieces.curves.row.size and pieces.points.row.size == pieces.gpus.size
+    if pieces.are_plain and (is_least or is_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
         found = replace(_nothing(pieces, Termination.COMPLETED), division=leanest, multipliers=np.array([steepest]))
@@ -111,7 +109,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
             otherwise=_nothing(pieces),
         )
     multipliers = _raise_closed(instance, found.multipliers)
-    certificate = certificate_at(instance, *multipliers.tolist())
+    certificate = certify_bound(instance, *multipliers.tolist())
     solution = objective = None
     if found.division is not None:
         kept = pieces.keep_limits(found.division, leanest)
@@ -120,7 +118,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         # What is not used up is worth nothing, of which an interior point leaves a little.
         spent = pieces.consumption(kept) >= pieces.limits * (1.0 - _SPENT)
         closed = pieces.limits > np.array(list(instance.limits.values()))
-        without = certificate_at(instance, *np.where(spent | closed, multipliers, 0.0).tolist())
+        without = certify_bound(instance, *np.where(spent | closed, multipliers, 0.0).tolist())
         certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}

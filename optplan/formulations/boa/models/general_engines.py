@@ -6,7 +6,6 @@ decomposition is used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,30 +16,26 @@ from optplan.contracts.result import (
     Answer,
     BoundProof,
     LagrangianCertificate,
-    ShadowPrice,
     SolveRequest,
     Status,
     Termination,
     status_of,
 )
 from optplan.errors import EngineError
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
-from optplan.formulations.boa.exact.costs import bound_at, cost_steps, list_amounts
-from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least, state_linked, state_runs
-from optplan.formulations.boa.exact.paths import certificate_at, price_at, write_mixture
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
+from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
+from optplan.formulations.boa.exact.paths import certify_bound, write_mixture
+from optplan.formulations.boa.exact.trees import explain_division
 from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
-from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.layered_graphs import enumerate_choices
 from optplan.solvers.limits import LIMIT_TOLERANCE, is_within, most_within
 from optplan.solvers.paths.families import Mixture
-from optplan.solvers.paths.search import Effort, OutOfEffortError
+from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import ProgramOutcome, ReadModel, Scaling, read_program
-
-#: Nodes of all layers from which on a model is built and solved in a process of its own.
-_MANY_CELLS = 2_000
 
 
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -57,90 +52,54 @@ def _solve_model(instance: BoaInstance, request: SolveRequest, *, in_cp_sat: boo
     infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible
-    request.stopwatch.emit("cp-sat" if in_cp_sat else "highs")
-    task = (instance, in_cp_sat, request.gap, request.seed)
-    found = _know_nothing(in_cp_sat)
-    if in_cp_sat:
-        found = cpsat.call_with_cp_sat(run_model, task, request.stopwatch) or found
-    elif not request.stopwatch.expired:
-        cells = sum(graph.run_value.size for graph in cost_steps(instance))
-        is_large = cells >= _MANY_CELLS
-        found = call_bounded(run_model, task, request.stopwatch, is_large=is_large, otherwise=found)
+    try:
+        found = _run_model(instance, request, in_cp_sat=in_cp_sat)
+    except OutOfEffortError:
+        found = Found((cpsat if in_cp_sat else highs).nothing_yet())
     return answer_from(instance, request, found, BoundProof.ENGINE)
 
 
-def _know_nothing(in_cp_sat: bool) -> Found:  # noqa: FBT001 - as everywhere here
-    """Return what is known when time runs out before an engine has the model."""
-    return Found((cpsat if in_cp_sat else highs).nothing_yet())
-
-
-def run_model(
-    instance: BoaInstance,
-    in_cp_sat: bool,  # noqa: FBT001 - called by position, also from another process
-    gap: float,
-    seed: int,
-    stopwatch: Stopwatch,
-    report: Report[Found] | None = None,
-) -> Found:
-    """State the model and solve it here; ``report`` hears of better incumbents and bounds."""
+def _run_model(instance: BoaInstance, request: SolveRequest, *, in_cp_sat: bool) -> Found:
+    """State the model, solve it, and read off what was found in seconds."""
     # Loaded on use, as Pyomo is: looking at every plan needs none of it.
-    from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
+    from optplan.formulations.boa.models.statement import read_choice, state_model
 
-    try:
-        model = build_pyomo_model(raise_to_least(instance), stopwatch=stopwatch)
-    except OutOfEffortError:
-        return _know_nothing(in_cp_sat)
-    if stopwatch.expired:
-        return _know_nothing(in_cp_sat)
-    scaling = scale_model(model, instance)
-    scaling = scaling.without_scales() if in_cp_sat else scaling
-    reading = _Reading(instance, model, read_program(model, scaling, names=False), scaling)
-    tell = None if report is None else lambda outcome: report(reading.translate(outcome))
-    program = reading.read.program
+    statement = state_model(instance, stopwatch=request.stopwatch)
+    model, scaling = statement.native, statement.scaling.without_scales() if in_cp_sat else statement.scaling
+    read = read_program(model, scaling, names=False)
     if in_cp_sat:
         # The shares of changes are whole numbers where those of jobs are.
-        program = replace(program, integral=np.ones_like(program.integral))
-        outcome = cpsat.run_cp_sat(program, gap, seed, cpsat.DEFAULT_RESOLUTION, stopwatch, tell)
+        whole = replace(read.program, integral=np.ones_like(read.program.integral))
+        outcome = cpsat.solve_program(whole, request)
     else:
-        # In the rows of rescaling presolve finds next to nothing, takes minutes on large models and looks at no clock.
-        presolve = instance.problem is not Problem.RESCALING
-        outcome = highs.run_highs(program, gap, seed, presolve, stopwatch, tell)
-    return reading.translate(outcome)
+        outcome = highs.solve_program(read.program, request, presolve=statement.presolve)
+    choice = multipliers = None
+    if outcome.values is not None:
+        read.load(outcome.values)
+        choice = read_choice(model, instance)
+    if outcome.duals is not None:
+        multipliers = _read_multipliers(instance, model, read, scaling, outcome.duals)
+    bound = None if outcome.bound is None else outcome.bound * scaling.objective
+    return Found(replace(outcome, values=None, duals=None, bound=bound), choice, multipliers)
 
 
-class _Reading:
-    """From what an engine says of the program to what it says of plans."""
-
-    def __init__(self, instance: BoaInstance, model: Any, read: ReadModel, scaling: Scaling) -> None:  # noqa: ANN401 - Pyomo has no types
-        self.instance, self.model, self.read, self.scaling = instance, model, read, scaling
-
-    def translate(self, outcome: ProgramOutcome) -> Found:
-        """Return what was found in seconds, with the plan that the values stand for."""
-        from optplan.formulations.boa.models.statement import read_choice  # Pyomo, which is not to be loaded twice
-
-        choice = None
-        if outcome.values is not None:
-            self.read.load(outcome.values)
-            choice = read_choice(self.model, self.instance)
-        bound = None if outcome.bound is None else outcome.bound * self.scaling.objective
-        multipliers = None if outcome.duals is None else self._read_multipliers(outcome.duals)
-        return Found(replace(outcome, values=None, duals=None, bound=bound), choice, multipliers)
-
-    def _read_multipliers(self, duals: FloatArray) -> FloatArray:
-        """Read the dual values (L,) of the limits, in seconds per unit; zero for those that no row states."""
-        model = self.model
-        rows = {id(constraint): row for row, constraint in enumerate(self.read.constraints)}
-        stated = {BUDGET: model.budget}
-        for kind, family in ((QUOTA, model.quota), (DUE, model.due), (FLOOR, model.floor)):
-            stated |= {f"{kind}{name}": family[name] for name in family}
-        multipliers = np.zeros(len(self.instance.limit_names))
-        for place, limit in enumerate(self.instance.limit_names):
-            row = rows.get(id(stated.get(limit)))
-            if row is not None:
-                sign = 1.0 if limit.startswith(FLOOR) else -1.0
-                scale = self.scaling.objective / self.scaling.rows[id(stated[limit])]
-                multipliers[place] = max(0.0, sign * float(duals[row])) * scale
-        return multipliers
+def _read_multipliers(
+    instance: BoaInstance,
+    model: Any,  # noqa: ANN401 - Pyomo has no types
+    read: ReadModel,
+    scaling: Scaling,
+    duals: FloatArray,
+) -> FloatArray:
+    """Read the dual values (L,) of the limits, in seconds per unit; zero for those that no row states."""
+    stated = {id(model.budget): BUDGET}
+    for kind, family in ((QUOTA, model.quota), (DUE, model.due), (FLOOR, model.floor)):
+        stated |= {id(family[name]): f"{kind}{name}" for name in family}
+    multipliers = dict.fromkeys(instance.limit_names, 0.0)
+    for row, dual in zip(read.constraints, duals.tolist(), strict=True):
+        if (limit := stated.get(id(row))) is not None:
+            scale = scaling.objective / scaling.rows[id(row)]
+            multipliers[limit] = max(0.0, dual if limit.startswith(FLOOR) else -dual) * scale
+    return np.array(list(multipliers.values()))
 
 
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -163,10 +122,6 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         )
         found = Found(outcome, choice)
     return answer_from(instance, request, found, BoundProof.SEARCHED)
-
-
-#: Bounds that differ by less, relatively, are the same.
-_SAME = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +151,7 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
     bound = outcome.bound
     certificates: tuple[LagrangianCertificate, ...] = ()
     if multipliers is not None or bound is None:
-        certificate = certificate_at(instance, *(np.zeros(used.size) if multipliers is None else multipliers).tolist())
+        certificate = certify_bound(instance, *(np.zeros(used.size) if multipliers is None else multipliers).tolist())
         bound, proof, certificates = certificate.bound, BoundProof.LAGRANGIAN, (certificate,)
         # Within the tolerance of a limit a plan may lie below the bound; then the two agree.
         bound = bound if objective is None else min(bound, objective)
@@ -211,7 +166,6 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
         bound=bound,
         bound_proof=proof,
         certificates=certificates,
-        shadow_prices={} if plan is None else _list_prices(instance, found.multipliers, plan),
         counters=outcome.counters,
         engine=outcome.engine,
         engine_version=outcome.engine_version,
@@ -234,36 +188,9 @@ def _read_plan(instance: BoaInstance, found: Found) -> Mixture | None:
 
 def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> Answer[BoaSolution]:
     """Answer that no pure plan keeps limits which mixed plans keep, as an engine says."""
-    from optplan.formulations.boa.exact.trees import explain_division
-    from optplan.solvers.paths import closing
-
-    found = None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
-        costs, limits = cost_steps(instance), list_amounts(instance)
-        found = closing.solve_pure(
-            state_linked(instance), effort=Effort(request.stopwatch), runs=lambda: state_runs(instance, costs, limits)
-        )
-    if not isinstance(found, closing.LinkedSolution) or found.paths is not None:
-        raise EngineError(f"{engine} finds no plan within the limits, although there is one")
-    answer = explain_division(instance, found if math.isinf(found.bound) else None, request)
-    return replace(answer, engine=engine)
-
-
-def _list_prices(instance: BoaInstance, multipliers: FloatArray | None, plan: Mixture) -> dict[str, ShadowPrice]:
-    """Return the engine's multipliers where they are slopes on both sides: at a vertex that is not degenerate."""
-    if multipliers is None:
-        return {}
-    amounts = np.array(list(raise_to_least(instance).limits.values()))
-    spent = plan.consumption >= amounts * (1.0 - LIMIT_TOLERANCE)
-    more_paths = plan.graph.size - len(instance.classes)
-    prices = {}
-    named = dict(zip(instance.limit_names, multipliers.tolist(), strict=True))
-    best = bound_at(instance, multipliers)
-    for (limit, multiplier), is_spent in zip(named.items(), spent.tolist(), strict=True):
-        without = named | {limit: 0.0}
-        if not is_spent and multiplier > 0.0 and bound_at(instance, np.array(list(without.values()))) < best * _SAME:
-            continue  # where there is hardly anything to spend, an engine may leave it and charge for it nevertheless
-        if instance.limits[limit] and (not is_spent or more_paths == np.count_nonzero(spent & (amounts > 0.0))):
-            price = multiplier if is_spent else 0.0
-            prices[limit] = price_at(instance, limit, named | {limit: price})
-    return prices
+        answer = solve_linked_paths(instance, request)
+        if answer.solution is None:
+            proven = answer.status is Status.INFEASIBLE
+            return replace(answer if proven else explain_division(instance, None, request), engine=engine)
+    raise EngineError(f"{engine} finds no plan within the limits, although there is one")

@@ -36,7 +36,8 @@ Parameters
     (``gpus_per_node``).
 ``wall[h, k]``, ``held[h, k]``
     Factors by which interruptions of spot GPUs stretch what a job takes, and the time for which it holds its GPUs; 1
-    for GPUs that stay. See *Interruptions*.
+    for GPUs that stay; :mod:`optplan.formulations.boa.data.gpu_types` derives them. A pause r that an epoch begins with
+    is stretched, too.
 ``w[i]``
     Weight of class i in the mean (``weight``); one unless given.
 ``b``, ``c[h]``
@@ -108,20 +109,6 @@ Constraint families, by the names that the evaluator and its messages use
 For given x the cheapest z is the positive part of the difference, because what a change costs does not depend on the
 width left; y, u and x are a flow through a network. So the linear relaxation is exactly the problem of mixed plans.
 
-Interruptions
--------------
-A job on k spot GPUs of type h is interrupted at the points of a Poisson process of rate nu k while it holds them, also
-while it restarts or does lost work anew. An interruption undoes L hours of work on average (``lost_work_s``), and takes
-R hours until the job runs again (``restart_s``); both are independent of the past. With t0 hours of work and pauses the
-time is that of a busy period which starts with t0 and gets new work at every arrival, so means, and only these, are
-
-* restarts billed (GPUs are held meanwhile): ``wall = held = 1 / (1 - nu k (R + L))``;
-* restarts not billed (GPUs are given back, and there is nothing to interrupt): ``held = 1 / (1 - nu k L)`` and
-  ``wall = held * (1 + nu k R)``.
-
-Where the denominator is not positive the job never finishes, and the width is left out. A pause r that an epoch begins
-with is part of t0. GPUs taken away are replaced by others of the type at the same price.
-
 Deviations and errata
 ---------------------
 * (3) prints 1/lambda in front of the operating budget, and (2) and (3) let epochs run from 0. Neither is used: by Lemma
@@ -187,7 +174,6 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         _add_totals,
         _add_limits,
         _add_rows,
-        _add_width_changes,
         _add_type_changes,
     )
     model = pyo.ConcreteModel(name=instance.name)
@@ -335,9 +321,6 @@ def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
         rows,
         rule=lambda m, i, j: pyo.quicksum(m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]) == 1,
     )
-
-
-def _add_width_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     model.width_change = pyo.Constraint(
         model.CHANGES, rule=lambda m, i, j, h, k: m.z[i, j, h, k] >= m.x[i, j, h, k] - m.x[i, j - 1, h, k]
     )

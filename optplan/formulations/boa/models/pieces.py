@@ -87,11 +87,6 @@ class Curves(_Table):
         amdahl = self.parameter + (1.0 - self.parameter) / width
         return np.where(self.is_power, width**-self.parameter, amdahl)
 
-    def slope_at(self, width: FloatArray) -> FloatArray:
-        """Return the change of time per GPU-time more, at widths (C,)."""
-        power = -self.parameter / ((1.0 - self.parameter) * width)
-        return np.where(self.is_power, power, -(1.0 - self.parameter) / (self.parameter * width**2))
-
     def width_at(self, use: FloatArray) -> FloatArray:
         """Return the widths (C,) of a GPU-time per unit of work."""
         power = np.maximum(use, 1e-300) ** np.where(self.is_power, 1.0 / (1.0 - self.parameter), 1.0)
@@ -184,11 +179,6 @@ class Pieces:
         shape = (self.gpus.size, row.size + more)
         return sp.csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=shape)
 
-    @property
-    def are_settled(self) -> bool:
-        """Whether every row has but one point, so that nothing is to be decided."""
-        return not self.curves.row.size and self.points.row.size == self.gpus.size
-
     def find_steepest(self) -> float:
         """Return the highest decrease of the objective per GPU at the least widths of one type."""
         use = np.concatenate([self.points.use, self.curves.use_at(self.curves.least)])
@@ -197,9 +187,9 @@ class Pieces:
         order = np.lexsort((use, row))
         next_in_row = np.flatnonzero(np.diff(row[order]) == 0)
         here, there = order[next_in_row], order[next_in_row + 1]
-        slopes = np.concatenate(
-            [(time[here] - time[there]) / (use[there] - use[here]), -self.curves.slope_at(self.curves.least)]
-        )
+        scalable = np.where(self.curves.is_power, self.curves.parameter, 1.0 - self.curves.parameter)
+        falls = scalable / ((1.0 - scalable) * self.curves.least ** np.where(self.curves.is_power, 1.0, 2.0))
+        slopes = np.concatenate([(time[here] - time[there]) / (use[there] - use[here]), falls])
         worth = self.seconds / self.gpus
         return float((slopes * worth[np.concatenate([row[here], self.curves.row])]).max(initial=0.0))
 

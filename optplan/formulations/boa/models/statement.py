@@ -13,6 +13,7 @@ from optplan.formulations.boa.exact.feasibility import least_budget, raise_to_le
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.formulations.boa.models.flows import Flow, Strand, list_strands, mix_strands
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
+from optplan.progress import Stopwatch
 from optplan.solvers.layered_graphs import draw_layers
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.statement import Statement, are_whole
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from networkx import DiGraph
 
 
-def state_model(instance: BoaInstance) -> Statement:
+def state_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Statement:
     """State an instance with whole widths; the sheet is in :mod:`optplan.formulations.boa.models.mixed_integer`."""
     if instance.most_gpus is not None:
         message = "a limit on the GPUs in use at once (most_gpus) is a probability, which no linear model states"
@@ -33,7 +34,7 @@ def state_model(instance: BoaInstance) -> Statement:
         total, _ = least_budget(instance)
         if total <= instance.budget_amount() * (1.0 + LIMIT_TOLERANCE):
             instance = raise_to_least(instance)
-    native = build_pyomo_model(instance)
+    native = build_pyomo_model(instance, stopwatch=stopwatch)
     return Statement(
         native=native,
         read=lambda: _read(native, instance),

@@ -52,20 +52,15 @@ class SuperEpochs:
 InnerSolver = Callable[[float], FloatArray | None]
 
 
-def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Run Algorithm 1 with problem (1) solved by sorting the hull's segments once per configuration."""
-    return run_algorithm1(instance, request, sort_segments)
-
-
-def run_algorithm1(
+def solve_algorithm1(
     instance: BoaInstance,
     request: SolveRequest,
-    prepare: Callable[[SuperEpochs], InnerSolver],
+    prepare: Callable[[SuperEpochs], InnerSolver] | None = None,
     *,
     samples: int = SAMPLES,
-    step: float = STEP,
 ) -> Answer[BoaSolution]:
-    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem."""
+    """Run Algorithm 1; ``prepare`` makes an inner solver of each glued problem, by sorting the hull's segments."""
+    prepare = prepare or sort_segments
     costs, budget = cost_steps(instance), instance.budget_amount()
     total, parts = least_budget(instance)
     if total > budget * (1 + TOLERANCE):
@@ -76,9 +71,7 @@ def run_algorithm1(
     while finished < samples and not request.stopwatch.expired:
         glue = tuple(2 ** int(rng.integers(0, int(np.log2(len(c.run_value))) + 1)) for c in costs)
         epochs = glue_epochs(costs, glue)
-        found, solves, is_finished = _lower_running_budget(
-            costs, epochs, prepare(epochs), budget, step, request.stopwatch
-        )
+        found, solves, is_finished = _lower_running_budget(costs, epochs, prepare(epochs), budget, request.stopwatch)
         inner_solves += solves
         finished += is_finished
         if found is not None and (best is None or found[0] < best[0]):
@@ -143,7 +136,7 @@ def sort_segments(epochs: SuperEpochs) -> InnerSolver:
 
 
 def _lower_running_budget(
-    costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, step: float, stopwatch: Stopwatch
+    costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, stopwatch: Stopwatch
 ) -> tuple[tuple[float, list[IntArray]] | None, int, bool]:
     """Lower the running budget until rounded widths keep the true one (lines 12 to 27), if that is ever so."""
     running_budget, solves = budget, 0
@@ -157,7 +150,7 @@ def _lower_running_budget(
         value, consumption = sum(each for each, _ in totals), sum(float(used[0]) for _, used in totals)
         if consumption <= budget * (1 + TOLERANCE):
             return (value, rows), solves, True
-        running_budget *= step
+        running_budget *= STEP
     return None, solves, False
 
 

@@ -8,81 +8,23 @@ with nothing forced.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import MEETING, Result, Status
 from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.data.options import Options
-from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
-from optplan.formulations.boa.exact.feasibility import state_runs
-from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs, write_columns
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.study.ranges import find_range
 from optplan.progress import Listener, Stopwatch
-from optplan.solvers.limits import ROUNDING
-from optplan.solvers.paths import TUNING
-from optplan.solvers.paths.branch_price import BranchAndPrice
-from optplan.solvers.paths.closing import follow_plan
-from optplan.solvers.paths.families import NodeArray
-from optplan.solvers.paths.run_problem import RunProblem
-from optplan.solvers.paths.search import Effort, OutOfEffortError
-from optplan.solvers.paths.switching import LinkedGraphs
-
-
-class ForcedPlans:
-    """The best pure plans with options forbidden: branch and price under one mask after another, laid out once."""
-
-    # ``graphs`` add up what the search finds; ``unit`` is a value of the size of a plan's. Paths of earlier
-    # plans are the first columns; all columns that a search makes would slow the next one down.
-
-    def __init__(
-        self, instance: BoaInstance, problem: RunProblem, graphs: LinkedGraphs, unit: float, gap: float
-    ) -> None:
-        self._instance, self._problem, self._graphs = instance, problem, graphs
-        self._unit, self._gap = unit, gap
-        self._closed = np.array(problem.graphs.closed)
-        self._known: list[NodeArray] = []
-
-    @classmethod
-    def state(cls, instance: BoaInstance, unit: float, gap: float) -> ForcedPlans | None:
-        """State the problem; None where pure plans within several limits are not what is asked for, or it is large."""
-        costs, amounts = cost_steps(instance), list_amounts(instance)
-        if instance.policy is not Policy.PURE or (amounts.size == 1 and all(each.num_groups == 1 for each in costs)):
-            return None
-        problem = state_runs(instance, costs, amounts)
-        return None if problem is None else cls(instance, problem, LinkedGraphs.from_costs(costs, amounts), unit, gap)
-
-    def solve(self, name: str, kept: NDArray[np.bool_], stopwatch: Stopwatch) -> PathsAnswer | None:
-        """Find the best plan in which a class holds only some options (E, K); None where provably none does."""
-        graph, options = list(self._instance.classes).index(name), kept.shape[1]
-        closed = np.asarray(self._problem.graphs.closed)
-        closed[:] = self._closed
-        rows = slice(int(self._problem.starts[graph]), int(self._problem.starts[graph + 1]))
-        closed[rows, :options] |= ~kept
-        search = BranchAndPrice(self._problem, self._unit, self._gap, Effort(stopwatch), known=self._known)
-        stopped = False
-        try:
-            search.run(TUNING.most_parts)
-        except OutOfEffortError:
-            stopped = True
-        bound = max(0.0, search.bound)
-        if search.plan is None:  # only a search that ran to its end proves that there is no plan
-            return PathsAnswer(None, None, bound) if stopped or not math.isinf(bound) else None
-        self._known.append(search.plan)
-        paths = follow_plan(self._graphs, search.plan)
-        value = paths.total_value
-        # What is cut off at the plan's value is cut off a few roundings below it.
-        bound = value if value <= bound * (1.0 + 4.0 * ROUNDING) else bound
-        return PathsAnswer(write_columns(self._instance, paths.payload), value, bound)
 
 
 def explain(
@@ -144,7 +86,6 @@ class _Forcing:
         self._judged = evaluate(instance, result.solution)
         self._gap, self._time_limit_s = result.gap_target, time_limit_s
         self._costs = cost_steps(instance)
-        self._plans = ForcedPlans.state(instance, result.objective or 1.0, self._gap)
         #: objective, bound: Of the best plan found so far, forced or not: an optimal result's own, or solved anew.
         self.objective, self.bound = result.objective, result.bound
         if result.status is not Status.OPTIMAL:
@@ -211,7 +152,12 @@ class _Forcing:
         kept[epochs, columns] = True
         key = (name, kept.tobytes())
         if key not in self._known:
-            self._known[key] = self._solve_forced(name, kept)
+            self._known[key] = self._solve(
+                [
+                    replace(each, run_value=np.where(kept, each.run_value, np.inf)) if each.name == name else each
+                    for each in self._costs
+                ]
+            )
         objective, bound = self._known[key]
         # A forced plan is a plan of the problem, too, and may be better than the best one known.
         if objective is not None and objective < self.objective - self._tell_apart(self.objective):
@@ -221,18 +167,6 @@ class _Forcing:
     def _tell_apart(self, objective: float) -> float:
         """Return the least difference from an objective that is not for want of searching on."""
         return max(self._gap, MEETING) * objective
-
-    def _solve_forced(self, name: str, kept: NDArray[np.bool_]) -> tuple[float | None, float | None]:
-        """Find the objective, and its bound, of the best plan in which a class holds only some options (E, K)."""
-        if self._plans is None:
-            return self._solve(
-                [
-                    replace(each, run_value=np.where(kept, each.run_value, np.inf)) if each.name == name else each
-                    for each in self._costs
-                ]
-            )
-        found = self._plans.solve(name, kept, Stopwatch(self._time_limit_s))
-        return (None, None) if found is None else (found.objective, found.bound)
 
     def _solve(self, costs: Sequence[PathCosts]) -> tuple[float | None, float | None]:
         found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))

@@ -15,9 +15,9 @@ from optplan.contracts import Answer, Frontier, FrontierPoint, LagrangianCertifi
 from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.description import describe
-from optplan.formulations.boa.exact.feasibility import too_fast, too_little
-from optplan.formulations.boa.exact.layered_paths import build_whole_frontier
-from optplan.formulations.boa.exact.linked_frontier import Ends, find_ends, reach
+from optplan.formulations.boa.exact.feasibility import too_little
+from optplan.formulations.boa.exact.layered_paths import build_layered_frontier
+from optplan.formulations.boa.exact.linked_frontier import Ends, build_linked_frontier, find_ends
 from optplan.formulations.boa.exact.paths import price_at
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE
@@ -29,14 +29,18 @@ def build_frontier(instance: BoaInstance, stopwatch: Stopwatch | None = None) ->
     if instance.commits:
         why = "a bill with committed GPUs is no sum over jobs, so its plans have no frontier to be computed at once"
         raise UnsupportedError(f"{why}; leave commitments out, or solve for one budget after the other")
-    build = _build_curved_frontier if "real-widths" in describe(instance).features else build_whole_frontier
-    return build(instance, stopwatch or Stopwatch())
+    features = describe(instance).features
+    if "real-widths" in features:
+        return _build_curved_frontier(instance, stopwatch or Stopwatch())
+    if features <= {"gpu-types", "whole-nodes", "most-gpus"}:
+        return build_layered_frontier(instance)
+    return build_linked_frontier(instance, stopwatch or Stopwatch())
 
 
-def _find_ends(instance: BoaInstance, stopwatch: Stopwatch) -> Ends:
+def _find_ends(instance: BoaInstance) -> Ends:
     if instance.quotas:
         return find_ends(instance)
-    line = build_whole_frontier(instance.replace(problem=Problem.WHOLE), stopwatch)
+    line = build_layered_frontier(instance.replace(problem=Problem.WHOLE))
     return Ends(float(line.budgets[0]), float(line.budgets[-1]), float(line.objectives[-1]))
 
 
@@ -46,7 +50,7 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
     from optplan.formulations.boa.models.conic import solve_conic
 
     start = time.perf_counter()
-    ends = _find_ends(instance, stopwatch)
+    ends = _find_ends(instance)
 
     @lru_cache(maxsize=1024)
     def solve_at(budget: float) -> Answer[BoaSolution]:
@@ -78,13 +82,9 @@ def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Front
         return certificate
 
     def budget_for(objective_s: float) -> FrontierPoint:
-        if objective_s < ends.fastest_s * (1.0 - LIMIT_TOLERANCE):
-            raise InfeasibleError(too_fast(ends.fastest_s, objective_s))
-        slow = np.flatnonzero(objectives >= objective_s)
-        start_at = float(budgets[slow[-1]]) if slow.size else ends.least
-        return at(reach(objective_s, start_at, lambda b: (value_at(b), proof_at(b).multipliers[BUDGET])))
+        return at(ends.find_budget(objective_s, points, lambda b: (value_at(b), proof_at(b).multipliers[BUDGET])))
 
-    budgets, objectives = ends.draw(value_at, stopwatch)
+    budgets, objectives = points = ends.draw(value_at, stopwatch)
     return Frontier(
         **instance.origin(),
         budget_unit=instance.budget_unit.value,

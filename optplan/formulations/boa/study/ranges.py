@@ -34,12 +34,12 @@ from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.options import Options
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.paths import solve_costs
+from optplan.formulations.boa.exact.paths import add_up, solve_costs
 from optplan.formulations.boa.laws.bands import find_bands, list_pairs
 from optplan.formulations.boa.planning import as_run
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import least_path, path_totals
+from optplan.solvers.layered_graphs import least_path
 
 #: Solves of a range, each at the coarser gap: ends are shown with two or three digits.
 TRUTHS = 9
@@ -198,22 +198,10 @@ def bound_worth(
     return worth
 
 
-def add_up(instance: BoaInstance, costs: list[PathCosts], plan: BoaSolution) -> tuple[float, FloatArray]:
-    """Return a plan's value, and what it uses of the limits (L,), where steps cost so much."""
-    value, used = 0.0, np.zeros(len(instance.limit_names))
-    for graph in costs:
-        options = instance.options(graph.name)
-        for branch in plan.branches[graph.name]:
-            own, consumption = path_totals(graph, options.find(branch.gpu_types, branch.widths))
-            value, used = value + branch.fraction * own, used + branch.fraction * consumption
-    return value, used
-
-
 def _find_above(instance: BoaInstance, graph: PathCosts, plan: BoaSolution, tried: FloatArray) -> FloatArray:
     """Return (M,) the plan's value of a class less the least reduced cost of its paths, at multipliers (M, L)."""
     value, _ = add_up(instance, [graph], plan)
-    group = graph.group if graph.num_groups > 1 else None
-    return value - np.array([least_path(*graph.weighted(weights), group)[0] for weights in tried])
+    return value - np.array([least_path(*graph.weighted(weights), graph.group)[0] for weights in tried])
 
 
 def _find_most(

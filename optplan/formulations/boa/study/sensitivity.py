@@ -27,7 +27,7 @@ from optplan.errors import (
     nearest_name_hint,
 )
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.exact.costs import cost_steps, find_least
+from optplan.formulations.boa.exact.costs import cost_steps, find_least, find_least_paths
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.laws.bands import find_bands
@@ -35,7 +35,6 @@ from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, list_errors
 from optplan.parallel import spread
 from optplan.progress import Stopwatch
-from optplan.solvers.layered_graphs import least_path
 
 #: Samples that one task of a process pool takes: few enough for progress to move.
 _CHUNK = 25
@@ -173,7 +172,7 @@ def _solve_tighter(instance: BoaInstance, costs: list[PathCosts], samples: int, 
         message = f"no plan was found that keeps the limits on average over {samples} samples, and none was excluded"
         raise UsageError(f"{message}; ask for a mixed plan, or raise the limits")
     weights = np.eye(len(limits))[0]
-    needed = sum(least_path(*each.weighted(weights, value=0.0), each.group)[0] for each in costs)
+    needed = sum(find_least_paths(costs, weights).values())
     budgets = [limits[0] * _TIGHTER**step for step in range(1, _STEPS)]
     budgets = [budget for budget in budgets if budget > needed] + [needed * (1.0 + TOLERANCE)]
     tighter = [solve_costs(instance, costs, limits=np.array([each, *limits[1:]]), gap=gap) for each in budgets]
@@ -193,13 +192,9 @@ def _run_samples(
     instance: BoaInstance, solution: BoaSolution, errors: EstimateErrors, request: SensitivityRequest, numbers: range
 ) -> list[_Sample]:
     truths = (apply_factors(instance, draw_factors(instance, errors, seed=request.seed, number=n)) for n in numbers)
-    return [_run_sample(truth, solution, compare=request.compare) for truth in truths]
-
-
-def _run_sample(truth: BoaInstance, solution: BoaSolution, *, compare: bool) -> _Sample:
-    judged = evaluate(truth, solution)
+    judged = ((truth, evaluate(truth, solution)) for truth in truths)
     # Without its checks: nobody asks for them, and samples come from other processes.
-    return replace(judged, checks=()), _find_best(truth, judged) if compare else None
+    return [(replace(one, checks=()), _find_best(truth, one) if request.compare else None) for truth, one in judged]
 
 
 def _find_best(truth: BoaInstance, judged: Evaluation) -> float:

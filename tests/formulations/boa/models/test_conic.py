@@ -19,6 +19,7 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.conic import run_conic, solve_conic
 from optplan.formulations.boa.models.pieces import collect_pieces
 from optplan.progress import Stopwatch
+from optplan.solving import solve
 from tests.conftest import Later
 
 if TYPE_CHECKING:
@@ -265,8 +266,8 @@ def test_a_failure_of_the_engine_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_whole_widths_are_refused() -> None:
     """The program has real widths only."""
     instance = one_class({"form": "power", "exponent": 0.5}, 3.0).replace(problem="whole")
-    with pytest.raises(UnsupportedError, match="the conic program has real widths; the problem 'whole' needs another"):
-        solve_conic(instance, REQUEST)
+    with pytest.raises(UnsupportedError, match="'conic' does not solve the 'whole' problem; it solves continuous"):
+        solve(instance, solver="conic")
 
 
 def test_a_budget_is_needed() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from dataclasses import replace
 
 import pytest
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.models import conic, general_engines
+from optplan.formulations.boa.models import conic
 from optplan.instances.library import build_named
+from optplan.solvers.programs import TUNING, highs
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -42,20 +43,17 @@ WIDTH_OF_A_MILLION = {
 
 
 @pytest.mark.parametrize(
-    ("solver", "module", "most", "problem", "policy"),
-    [
-        ("conic", conic, "_MANY_ROWS", "continuous", "mixed"),
-        ("highs", general_engines, "_MANY_CELLS", "rescaling", "pure"),
-        ("highs", general_engines, "_MANY_CELLS", "rescaling", "mixed"),
-    ],
+    ("solver", "problem", "policy"),
+    [("conic", "continuous", "mixed"), ("highs", "rescaling", "pure"), ("highs", "rescaling", "mixed")],
 )
 def test_solved_elsewhere_the_answer_is_the_same(
-    solver: str, module: ModuleType, most: str, problem: str, policy: str, monkeypatch: pytest.MonkeyPatch
+    solver: str, problem: str, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plan, bound and multipliers; and with no time there is the bound of a budget that is no object."""
     instance = build_named("boa-two-classes").replace(budget="9gpu", problem=problem, policy=policy)
     here = solve(instance, solver=solver)
-    monkeypatch.setattr(module, most, 1)
+    monkeypatch.setattr(conic, "_MANY_ROWS", 1)
+    monkeypatch.setattr(highs, "TUNING", replace(TUNING, many_columns=1))
     elsewhere = solve(instance, solver=solver)
     assert here.status is elsewhere.status is Status.OPTIMAL
     assert (elsewhere.objective, elsewhere.bound) == (here.objective, here.bound)

@@ -19,7 +19,6 @@ from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.published.algorithm1 import (
     glue_epochs,
-    run_algorithm1,
     solve_algorithm1,
     sort_segments,
 )
@@ -29,6 +28,7 @@ from optplan.solving import solve
 from optplan.speedup import PowerSpeedup
 from optplan.units import Amount, BudgetUnit
 from tests.formulations.boa.published.convex_program import compile_program
+from tests.one_limit import cost_of_one_limit
 
 SEEDS = st.integers(0, 10_000)
 
@@ -66,7 +66,7 @@ def test_the_seed_decides() -> None:
     first, again = (solve_algorithm1(instance, SolveRequest(seed=7)) for _ in range(2))
     assert widths(first) == widths(again)
     assert first.counters == again.counters
-    others = [run_algorithm1(instance, SolveRequest(seed=s), sort_segments, samples=1) for s in range(10)]
+    others = [solve_algorithm1(instance, SolveRequest(seed=s), sort_segments, samples=1) for s in range(10)]
     assert len({str(other.counters) + str(widths(other)) for other in others}) > 1
 
 
@@ -98,7 +98,7 @@ def test_both_inner_solvers_agree(seed: int, looseness: float) -> None:
     instance = random_boa(classes=2, epochs=4, widths=5, seed=seed)
     instance = with_budget(instance, least_budget(instance)[0] * looseness)
     fast, program = (
-        run_algorithm1(instance, SolveRequest(seed=seed), prepare, samples=3)
+        solve_algorithm1(instance, SolveRequest(seed=seed), prepare, samples=3)
         for prepare in (sort_segments, compile_program)
     )
     assert fast.status == program.status
@@ -127,7 +127,7 @@ def test_the_convex_program_finds_what_sorting_finds(seed: int, looseness: float
 def test_gluing_by_hand() -> None:
     """Five epochs glued by two: (1 + 2), (3 + 4), and 5 alone; the class with fewer widths is padded with infinity."""
     zeros = np.zeros((5, 2))
-    five = PathCosts.of_one_limit(
+    five = cost_of_one_limit(
         name="five",
         nodes=[1, 2],
         run_value=np.array([[1.0, 0.5], [2.0, 1.0], [3.0, 1.5], [4.0, 2.0], [5.0, 2.5]]),
@@ -135,7 +135,7 @@ def test_gluing_by_hand() -> None:
         enter_value=zeros,
         enter_consumption=zeros,
     )
-    one = PathCosts.of_one_limit(
+    one = cost_of_one_limit(
         name="one",
         nodes=[1],
         run_value=np.array([[9.0]]),
@@ -205,7 +205,7 @@ def test_it_ends_when_even_the_least_running_budget_does_not_fit() -> None:
     )
     instance = BoaInstance(classes={"job": job_class}, gpu_types={"gpu": GpuType()}, budget=Amount(2.5, BudgetUnit.GPU))
 
-    answer = run_algorithm1(instance, SolveRequest(seed=_seed_that_glues_nothing()), sort_segments, samples=1)
+    answer = solve_algorithm1(instance, SolveRequest(seed=_seed_that_glues_nothing()), sort_segments, samples=1)
     assert (answer.status, answer.termination) == (Status.UNKNOWN, Termination.COMPLETED)
     assert (answer.solution, answer.objective, answer.bound) == (None, None, None)
     # From 2.5 down to 2 in steps of one per cent: 0.99^22 * 2.5 = 2.004, 0.99^23 * 2.5 = 1.984 is below the load of 2.
@@ -230,9 +230,9 @@ def test_progress_is_reported_and_the_time_limit_kept() -> None:
     """One event per configuration; a limit that has passed ends the search with what there is."""
     instance = random_boa(classes=2, epochs=3, widths=3)
     events: list[Event] = []
-    run_algorithm1(instance, SolveRequest(stopwatch=Stopwatch(None, events.append)), sort_segments, samples=4)
+    solve_algorithm1(instance, SolveRequest(stopwatch=Stopwatch(None, events.append)), sort_segments, samples=4)
     assert [event.fraction for event in events] == [0.25, 0.5, 0.75, 1.0]
     assert {event.stage for event in events} == {"glue configurations"}
-    late = run_algorithm1(instance, SolveRequest(stopwatch=Stopwatch(1e-9)), sort_segments)
+    late = solve_algorithm1(instance, SolveRequest(stopwatch=Stopwatch(1e-9)), sort_segments)
     assert (late.status, late.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
     assert late.counters == {"configurations": 0.0, "inner_solves": 0.0}

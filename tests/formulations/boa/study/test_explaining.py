@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -296,71 +295,6 @@ def test_what_is_not_found_in_time_is_not_called_infeasible() -> None:
     assert other.forced_bound <= 3600  # one t4: the best that fits
     (again,) = explain(instance, result).choices
     assert again.alternatives[-1].forced_cost == pytest.approx(2700)
-
-
-def draw_quotas(seed: int) -> BoaInstance:
-    """Draw two classes of three epochs on three types of two widths, two of them with quotas that bind."""
-    rng = np.random.default_rng(seed)
-
-    def draw_table(speed: float) -> dict[str, Any]:
-        rows = [[speed, speed * float(rng.uniform(1.2, 1.9))] for _ in range(3)]
-        return {"form": "table", "gpus": [1, 2], "speedup": rows}
-
-    classes = {
-        name: {
-            "arrival_rate_per_hour": 1.0,
-            "epoch_size_gpu_hours": rng.uniform(0.5, 1.5, 3).tolist(),
-            "speedup": {"slow": draw_table(1.0), "fast": draw_table(2.0), "fastest": draw_table(4.0)},
-            "rescale_s": 60.0,
-        }
-        for name in ("one", "other")
-    }
-    types = {
-        "slow": {"price_usd_per_hour": 1.0},
-        "fast": {"price_usd_per_hour": 2.0, "quota_gpus": 1.0},
-        "fastest": {"price_usd_per_hour": 4.0, "quota_gpus": 0.4},
-    }
-    fields = {"name": "quotas", "formulation": "boa", "classes": classes, "gpu_types": types, "problem": "rescaling"}
-    return BoaInstance.parse(fields | {"budget": "8usd/hour", "policy": "pure"})
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_forced_optima_within_quotas_are_those_of_the_whole_engine(seed: int) -> None:
-    """Over 4 draws, branch and price alone, with earlier plans to begin with, finds what a solve finds."""
-    from optplan.formulations.boa.exact.costs import cost_steps
-    from optplan.formulations.boa.exact.paths import solve_costs
-    from optplan.formulations.boa.study.explaining import ForcedPlans
-    from optplan.progress import Stopwatch
-
-    rng = np.random.default_rng(seed)
-    instance = draw_quotas(seed)
-    plans = ForcedPlans.state(instance, solve(instance).objective or 1.0, 1e-6)
-    assert plans is not None
-    for number, name in enumerate(instance.classes):
-        kept = rng.random((instance.classes[name].num_epochs, instance.options(name).widths.size)) < 0.5
-        kept[1] |= number == 0
-        kept[1] &= number == 0  # the other class has an epoch in which nothing is left
-        costs = [
-            each if each.name != name else replace(each, run_value=np.where(kept, each.run_value, np.inf))
-            for each in cost_steps(instance)
-        ]
-        found, whole = plans.solve(name, kept, Stopwatch()), solve_costs(instance, costs)
-        if whole is None:
-            assert found is None
-            continue
-        assert found is not None
-        assert found.objective == pytest.approx(whole.objective, rel=1e-6)
-        assert found.bound == pytest.approx(whole.bound, rel=1e-6)
-        assert found.solution is not None
-        assert evaluate(instance, found.solution).objective == pytest.approx(found.objective)
-
-
-def test_what_is_forced_one_after_another_needs_several_limits_and_pure_plans() -> None:
-    """Mixed plans and a budget alone are left to their own engines."""
-    from optplan.formulations.boa.study.explaining import ForcedPlans
-
-    assert ForcedPlans.state(one_table(), 2250.0, 1e-6) is None
-    assert ForcedPlans.state(draw_quotas(0).replace(policy="mixed"), 1.0, 1e-6) is None
 
 
 def test_time_limit_leaves_bounds_below_objectives() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -31,15 +32,15 @@ from optplan.contracts import (
     TreeCertificate,
 )
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import Hopeless, status_of
+from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
-from optplan.formulations.boa.exact.feasibility import weaken
+from optplan.formulations.boa.exact.feasibility import answer_beyond, weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs, value_of
+from optplan.formulations.boa.exact.paths import PathsAnswer, add_up, solve_costs
 from optplan.formulations.boa.exact.peak.demand import find_demand, transform
 from optplan.formulations.boa.exact.peak.lower_tail import RULE, TAIL, find_least_reach, prove_bound, refute, weigh_jobs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
@@ -89,7 +90,10 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
         return _explain(instance, limit, certify)
     if demand.unit == 1:  # in cells of several GPUs, plans are judged by another law, if one close by
         with contextlib.suppress(OutOfTime):
-            base = _raise_bound(base, prove_bound(instance, limit, base.solution, request))
+            proven = prove_bound(instance, limit, base.solution, request)
+            if proven is not None and base.bound is not None and proven[0] > base.bound:
+                certificates = (*base.certificates, proven[1])
+                base = replace(base, bound=proven[0], bound_proof=BoundProof.TREE, certificates=certificates)
     found: list[_Candidate] = []
     try:
         for candidate in _search(instance, limit, demand, request):
@@ -99,26 +103,8 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
         pass
     kept = [candidate for candidate in found if candidate.over <= allowed]
     best = min(kept, key=lambda candidate: candidate.objective, default=None)
-    ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
-    if best is None:
-        return replace(
-            base,
-            status=Status.UNKNOWN,
-            termination=ended,
-            solution=None,
-            objective=None,
-            shadow_prices={},
-            warnings=(*base.warnings, *_advise(instance, limit, found)),
-        )
-    return replace(
-        base,
-        status=status_of(best.objective, base.bound, request.gap),
-        termination=ended,
-        solution=best.solution,
-        objective=best.objective,
-        shadow_prices={},
-        counters={"solves": float(len(found))},
-    )
+    plan, advice = (None, _advise(instance, limit, found)) if best is None else ((best.objective, best.solution), [])
+    return answer_beyond(base, request, plan, len(found), advice)
 
 
 def _search(instance: BoaInstance, limit: PeakLimit, demand: Demand, request: SolveRequest) -> Iterator[_Candidate]:
@@ -178,7 +164,7 @@ def _solve(
 
 def _judge(instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Candidate:
     over = find_demand(instance, solution).over(limit.gpus)
-    return _Candidate(solution, value_of(instance, costs, solution), over)
+    return _Candidate(solution, add_up(instance, costs, solution)[0], over)
 
 
 def find_least_peak(instance: BoaInstance, probability: float) -> float:
@@ -194,7 +180,7 @@ def _refute(instance: BoaInstance, limit: PeakLimit) -> Callable[[str], TreeCert
     if jobs.over(limit.gpus) > 1.0 - limit.probability + _REFUTED:
         return lambda without: TreeCertificate(rule=RULE, limit=without, content={"least_jobs": True})
     reach, slope = find_least_reach(instance, limit.probability, max(jobs.mean, 1.0))
-    return refute(instance, limit, slope) if limit.gpus < reach * (1.0 - _ROUNDING) else None
+    return partial(refute, instance, limit, slope) if limit.gpus < reach * (1.0 - _ROUNDING) else None
 
 
 def _find_least_demand(instance: BoaInstance) -> Demand:
@@ -208,14 +194,6 @@ def _find_least_demand(instance: BoaInstance) -> Demand:
         alone = np.zeros(1), np.array([hours]), np.array([float((options.held / options.wall).min())])
         stays.append(Stay(name, options.gpu_types[0], least, job_class.arrival_rate_per_hour, *alone))
     return transform(gather_crowd(instance, stays, steady=False))
-
-
-def _raise_bound(base: Answer[BoaSolution], proven: tuple[float, TreeCertificate] | None) -> Answer[BoaSolution]:
-    """Return the answer with a bound that counts the limit, where that is higher."""
-    if proven is None or base.bound is None or proven[0] <= base.bound:
-        return base
-    bound, certificate = proven
-    return replace(base, bound=bound, bound_proof=BoundProof.TREE, certificates=(*base.certificates, certificate))
 
 
 def _explain(instance: BoaInstance, limit: PeakLimit, certify: Callable[[str], TreeCertificate]) -> Answer[BoaSolution]:

@@ -69,13 +69,9 @@ def follow_branch(instance: BoaInstance, name: str, branch: Branch) -> list[Stay
     job_class, options = instance.classes[name], instance.options(name)
     changed = np.ones(branch.widths.size, dtype=np.bool_)
     changed[1:] = branch.widths[1:] != branch.widths[:-1]
-    present = {options.gpu_types[0]} if branch.gpu_types is None else set(branch.gpu_types)
-    kinds = np.zeros(branch.widths.size, dtype=np.intp)
-    if len(present) == 1:
-        kinds += options.gpu_types.index(next(iter(present)))
-    else:
-        kinds = np.array([options.gpu_types.index(each) for each in branch.gpu_types or ()])
-        changed[1:] |= kinds[1:] != kinds[:-1]
+    types = branch.gpu_types or (options.gpu_types[0],) * branch.widths.size
+    kinds = np.array([options.gpu_types.index(each) for each in types])
+    changed[1:] |= kinds[1:] != kinds[:-1]
     if instance.problem is Problem.CONTINUOUS:
         hours, wall, held = _follow_real(instance, name, kinds, branch)
     else:
@@ -83,15 +79,14 @@ def follow_branch(instance: BoaInstance, name: str, branch: Branch) -> list[Stay
         rows = np.arange(columns.size) if len(options.speeds) > 1 else 0
         hours = job_class.epoch_size_gpu_hours / options.speeds[rows, columns]
         hours += changed * options.pause_h[columns]
-        if len(present) > 1:
-            hours[1:] += changed[1:] * options.change_h[kinds[:-1], columns[1:]]
+        hours[1:] += changed[1:] * options.change_h[kinds[:-1], columns[1:]]
         wall, held = options.wall[columns], options.held[columns]
     firsts = changed.nonzero()[0]
     lasts_h, held_h = np.add.reduceat(hours * wall, firsts), np.add.reduceat(hours * held, firsts)
     begins_h = lasts_h.cumsum() - lasts_h
     stays = []
-    for gpu_type in [one for one in options.gpu_types if one in present]:
-        own = slice(None) if len(present) == 1 else kinds[firsts] == options.gpu_types.index(gpu_type)
+    for kind in np.unique(kinds).tolist():
+        gpu_type, own = options.gpu_types[kind], kinds[firsts] == kind
         paid = instance.paid_gpus(gpu_type, branch.widths[firsts][own])
         rate = job_class.arrival_rate_per_hour * branch.fraction
         stays.append(Stay(name, gpu_type, paid, rate, begins_h[own], lasts_h[own], held_h[own] / lasts_h[own]))
@@ -103,20 +98,17 @@ def _follow_real(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the hours (E,) at real widths, by closed forms or fractions of jobs on the hull, and how they stretch."""
     speed, wall, held = np.empty(kinds.size), np.ones(kinds.size), np.ones(kinds.size)
-    present = sorted(set(kinds.tolist()))
-    for kind in present:
-        gpu_type, own = instance.options(name).gpu_types[kind], slice(None) if len(present) == 1 else kinds == kind
+    for kind in np.unique(kinds).tolist():
+        gpu_type, own = instance.options(name).gpu_types[kind], kinds == kind
         curve, widths = instance.classes[name].speedup[gpu_type], branch.widths[own]
         if instance.gpu_types[gpu_type].spot is not None:  # these have whole widths only
             wall[own], held[own] = instance.gpu_types[gpu_type].stretch(widths.astype(np.int64))
         if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
             speed[own] = formula_speed(curve, branch.widths)[own]
         else:
-            allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
-            if len(table) == 1:  # one hull for all epochs
-                speed[own] = speed_on_hull(widths[None], allowed, table)[0]
-            else:
-                speed[own] = speed_on_hull(widths, allowed, table[own])
+            allowed = instance.allowed_widths(name, gpu_type)
+            table = np.broadcast_to(instance.speeds(name, gpu_type), (kinds.size, allowed.size))
+            speed[own] = speed_on_hull(widths, allowed, table[own])
     return instance.classes[name].epoch_size_gpu_hours / speed, wall, held
 
 

@@ -1,18 +1,9 @@
 """What all plans that keep a limit on the GPUs at once have in common, and what that proves.
 
-Two kinds of necessary conditions, each a sum over what jobs hold that may be so much at most:
-
-* *Width* j: clumps of jobs that hold j GPUs or more are Poisson with a mean M, and hold at least j times their jobs,
-  which are at least as many as in clumps that go on with the least chance of any class. The share of the time in which
-  that alone is more than C grows with M: a plan that keeps the limit has a mean of at most A(j).
-* *Slope* s: with U the GPUs in use at a time and W the sum over jobs in the cluster, at their mean numbers, of
-  ``w(k) = (1 - r) (1 - z) / (1 - r z)``, ``z = e^(-s k)``, for k GPUs and clumps that go on with probability r, the
-  mean of e^(-s U) is e^(-W). By Markov's inequality P(U <= C) <= min(1, e^(s C - W)), which falls as W grows: a plan
-  that keeps the limit has a mean of at most A(s).
-
-Over the hours of the day M and W lie between the least and the largest relative rate of arrivals times their means. The
-first kind takes the convex minorant of the share over that range, the second the chord over the part that is convex:
-what the average over the day can be at worst.
+The conditions are those of the rule ``boa-peak``, which :mod:`optplan.formulations.boa.judge.peak` states and derives:
+*width* j, of clumps of jobs on j GPUs or more, and *slope* s, by Markov's inequality of e^(-s U) for the GPUs U in use.
+Here their most is found: over the hours of the day the first kind takes the convex minorant of the share, the second
+the chord over the part that is convex, which is what the average over the day can be at worst.
 
 These are further limits. A Lagrangian bound with them holds for every plan that keeps the limit on GPUs at once; where
 no plan at all has so little, none keeps it.
@@ -20,7 +11,7 @@ no plan at all has so little, none keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,10 +21,9 @@ from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.problems import PeakLimit
-from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
+from optplan.formulations.boa.exact.costs import cost_steps, find_least_paths, list_amounts
 from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import FloatArray
-from optplan.solvers.layered_graphs import least_path
 from optplan.solvers.paths import linked_dual, switching
 from optplan.solvers.paths.search import Effort
 
@@ -109,27 +99,21 @@ def find_least_reach(instance: BoaInstance, probability: float, scale: float) ->
 
     costs, rates, found = cost_steps(instance), _range_of_rates(instance), (0.0, 0.0)
     for slope in (_SLOPES / scale).tolist():
-        condition, least = Condition("slope", slope, 0.0), 0.0
-        for each in costs:
-            tail = weigh_jobs(instance, each, _weights(instance, each.name, condition)).turned(TAIL)
-            run, enter = tail.weighted(np.zeros(len(tail.limits)), value=1.0)
-            least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
+        condition = Condition("slope", slope, 0.0)
+        weighed = [weigh_jobs(instance, each, _weights(instance, each.name, condition)) for each in costs]
+        least = sum(find_least_paths(weighed, np.eye(len(weighed[0].limits))[-1]).values())
         if least > 0.0 and bound_share(0.0, least, *rates) < probability - _SLACK:
             reach = brentq(lambda at, w=least: bound_share(at, w, *rates) - (probability - _SLACK), 0.0, least)
             found = max(found, (float(reach) / slope, slope))
     return found
 
 
-def refute(instance: BoaInstance, limit: PeakLimit, slope: float) -> Callable[[str], TreeCertificate]:
-    """Return what certifies that the least of any plan breaks the limit; asked for a limit that does not help."""
-    condition, others = find_condition(instance, limit, "slope", slope), len(instance.limits)
+def refute(instance: BoaInstance, limit: PeakLimit, slope: float, without: str) -> TreeCertificate:
+    """Certify that the least of any plan breaks the limit, with another one, which does not help, dropped or none."""
+    condition = find_condition(instance, limit, "slope", slope)
     assert condition is not None
-
-    def certify(without: str) -> TreeCertificate:
-        weights = [0.0] * (1 + others - bool(without)) + [1.0]
-        return _certify([condition], weights, None).replace(limit=without)
-
-    return certify
+    weights = [0.0] * (1 + len(instance.limits) - bool(without)) + [1.0]
+    return _certify([condition], weights, None).replace(limit=without)
 
 
 def find_condition(instance: BoaInstance, limit: PeakLimit, kind: str, number: float) -> Condition | None:
