@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
@@ -48,11 +49,6 @@ class Paths:
     def take(self, rows: IntArray) -> Paths:
         """Return some of them, in that order."""
         return Paths(*(column[rows] for column in vars(self).values()))
-
-    def move(self, rows: IntArray, node: IntArray, seconds: FloatArray, usd: FloatArray) -> Paths:
-        """Return what some of them are at other nodes."""
-        there = self.take(rows)
-        return Paths(node, seconds, usd, there.held, there.gpus, there.ends_s, there.variance, there.lasting)
 
 
 def join_paths(parts: list[Paths]) -> Paths:
@@ -109,8 +105,8 @@ def bound_charges(
 _NO_CHARGE = 1e-13
 
 
-class WalkCharges:
-    """What paths of one bracket pay of minimum charges."""
+class ChargedOptions:
+    """The options of one bracket's stages, and what paths of them pay of minimum charges."""
 
     def __init__(
         self, instance: RubberBandInstance, bracket: int, options: list[StageOptions], stopwatch: Stopwatch
@@ -179,7 +175,7 @@ class WalkCharges:
         """Whether lives are random, so that charges are known exactly only at the end."""
         return self.instance.has_minimum_charges and self.instance.is_random
 
-    def settle_usd(self, paths: Paths, row: int) -> float:
+    def settle_whole(self, paths: Paths, row: int) -> float:
         """Return the expected cost of a whole path, exactly."""
         self.stopwatch.require()
         missing = []
@@ -204,3 +200,7 @@ class Cut:
     def weigh(self, seconds: FloatArray, usd: FloatArray) -> FloatArray:
         """Return weighted sums."""
         return self.usd_weight * usd + self.s_weight * seconds
+
+    def admits(self, seconds: FloatArray, usd: FloatArray, ahead: FloatArray | float = 0.0) -> NDArray[np.bool_]:
+        """Say which sums are within the limit with the least that is ahead of them."""
+        return np.asarray(self.weigh(seconds, usd) + ahead <= self.limit)
