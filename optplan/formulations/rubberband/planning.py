@@ -162,10 +162,8 @@ def time_stages(instance: RubberBandInstance, solution: RubberBandSolution, brac
         # Trials of a new bracket, in sequence on the same cluster, go on from nothing.
         goes_on = before is not None and run.trials <= before.trials
         kept = after.trials if after and after.trials <= run.trials else 1
-        growth_usd, minimum_usd = (
-            float(growth(instance, held_before, run.held)[1]),
-            figures.price(cloud)["minimum_charge_usd"],
-        )
+        growth_usd = float(growth(instance, held_before, run.held)[1])
+        minimum_usd = figures.price(cloud)["minimum_charge_usd"]
         training_usd = figures.busy_gpu_s * cloud.gpu_price_usd_per_s
         if cloud.is_per_instance:
             training_usd = run.held * figures.training_s * cloud.price_usd_per_s

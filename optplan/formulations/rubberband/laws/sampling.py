@@ -139,8 +139,7 @@ def draw_stage(
 
 #: Random numbers that are held at a time, about; memory is a few times as many floats.
 _CHUNK = 2**19
-#: Probability that an interval leaves out the truth on one side, and the standard errors to that end.
-_TAIL = 0.025
+#: Standard errors from a mean to either end of its interval.
 _REACH = 1.959963984540054
 
 
@@ -189,13 +188,6 @@ class Samples:
         """Estimate the expected cost, US dollars."""
         return estimate_mean(self.cost_usd)
 
-    def chance_within(self, deadline_s: float) -> Estimate:
-        """Estimate the probability of completing by a deadline (seconds); exactly then is in time.
-
-        The interval is the exact one (Clopper and Pearson), which covers the truth with at least 95 %.
-        """
-        return _estimate_share(int(np.count_nonzero(self.completion_s <= deadline_s)), self.size)
-
 
 def estimate_mean(values: FloatArray) -> Estimate:
     """Estimate a mean from independent samples (N,), or from paired differences which of two plans is better."""
@@ -204,15 +196,6 @@ def estimate_mean(values: FloatArray) -> Estimate:
         return Estimate(mean, math.nan, -math.inf, math.inf)
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
     return Estimate(mean, error, mean - _REACH * error, mean + _REACH * error)
-
-
-def _estimate_share(count: int, size: int) -> Estimate:
-    from scipy.special import betaincinv
-
-    share = count / size
-    low = float(betaincinv(count, size - count + 1, _TAIL)) if count else 0.0
-    high = float(betaincinv(count + 1, size - count, 1.0 - _TAIL)) if count < size else 1.0
-    return Estimate(share, math.sqrt(share * (1.0 - share) / size), low, high)
 
 
 def sample_plan(
@@ -251,7 +234,11 @@ def sample_plan(
     DataError
         When the solution has other stages than the experiment.
     """
-    _check_options(samples, seed, queue)
+    _require_whole("samples", samples, least=1)
+    _require_whole("seed", seed, least=0)
+    if queue not in list(Queue):
+        message = f"queue: got {show_value(queue)}; {nearest_name_hint(str(queue), [known.value for known in Queue])}"
+        raise UsageError(message)
     sampled = [
         _sample_bracket(instance, solution, bracket, samples, seed, Queue(queue), {} if drawn is None else drawn)
         for bracket in range(len(solution.brackets))
@@ -264,14 +251,6 @@ def sample_plan(
         busy_gpu_s=np.sum([each.busy_gpu_s for each in sampled], axis=0),
         held_gpu_s=np.sum([each.held_gpu_s for each in sampled], axis=0),
     )
-
-
-def _check_options(samples: int, seed: int, queue: Queue | str) -> None:
-    _require_whole("samples", samples, least=1)
-    _require_whole("seed", seed, least=0)
-    if queue not in list(Queue):
-        message = f"queue: got {show_value(queue)}; {nearest_name_hint(str(queue), [known.value for known in Queue])}"
-        raise UsageError(message)
 
 
 def _require_whole(option: str, value: object, *, least: int) -> None:

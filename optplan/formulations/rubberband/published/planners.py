@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
+    recall,
 )
 from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
@@ -273,24 +275,6 @@ def _answer(
     )
 
 
-@dataclass
-class _Predictor:
-    """What a judge says of steps on ladders; ``judged`` remembers, so that no plan is judged twice."""
-
-    alone: RubberBandInstance
-    judge: Judge
-    ladders: Sequence[Ladder]
-    judged: dict[tuple[tuple[int, int], ...], PricedChain]
-
-    def __call__(self, steps: Steps) -> PricedChain:
-        pairs = zip(self.ladders, steps, strict=True)
-        chosen = tuple((int(ladder.instances[step]), int(ladder.gpus[step])) for ladder, step in pairs)
-        if chosen not in self.judged:
-            chain = tuple(StageAllocation(instances=instances, gpus=gpus) for instances, gpus in chosen)
-            self.judged[chosen] = self.judge(self.alone, chain)
-        return self.judged[chosen]
-
-
 def _run_greedy(
     instance: RubberBandInstance,
     request: SolveRequest,
@@ -337,17 +321,25 @@ def _plan_bracket(
     size, most = static[0].allocations[0].instances, alone.cloud.most_instances
     sizes = {factor * size if most is None else min(factor * size, most) for factor in WARM_STARTS}
     ladders, options = make_ladders(alone, max(sizes)), _list_options(alone)
-    judged = {tuple((each.instances, each.gpus) for each in static[0].allocations): static[0]}
+    judged = {static[0].allocations: static[0]}  # so that no plan is judged twice
+
+    def predict(some: Sequence[Ladder], steps: Steps) -> PricedChain:
+        chosen = (
+            (int(ladder.instances[step]), int(ladder.gpus[step])) for ladder, step in zip(some, steps, strict=True)
+        )
+        chain = tuple(StageAllocation(instances=instances, gpus=gpus) for instances, gpus in chosen)
+        return recall(judged, chain, lambda: judge(alone, chain))
+
     found = []
     for instances in sorted(sizes):
         start = static[0].allocations if instances == size else _hold(options, instances)
         pairs = zip(ladders, start, strict=True)
-        predict = _Predictor(alone, judge, [ladder.below(each.instances, each.gpus) for ladder, each in pairs], judged)
-        top = tuple(ladder.gpus.size - 1 for ladder in predict.ladders)
+        own = [ladder.below(each.instances, each.gpus) for ladder, each in pairs]
+        top = tuple(ladder.gpus.size - 1 for ladder in own)
         found += [
-            walk_down(steps, predict, deadline_s, request.stopwatch, skip=skip)
+            walk_down(steps, partial(predict, own), deadline_s, request.stopwatch, skip=skip)
             for steps in (top, tuple(max(step - 1, 0) for step in top))
-            if predict(steps).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
+            if predict(own, steps).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
         ]
     return min(found, key=lambda plan: plan.usd, default=None), len(judged)
 
