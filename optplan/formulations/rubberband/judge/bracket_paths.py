@@ -31,18 +31,6 @@ _MOST_AT_ONCE = 1 << 20
 _MOST_CELLS, _MOST_NUMBERS = 1 << 22, 1 << 25
 
 
-@dataclass(frozen=True)
-class Point:
-    """What a path takes."""
-
-    seconds: float
-    usd: float
-
-    def weigh(self, usd_weight: float, s_weight: float) -> float:
-        """Return the weighted sum."""
-        return usd_weight * self.usd + s_weight * self.seconds
-
-
 @dataclass(frozen=True, eq=False)
 class NearPaths:
     """Whole paths (P,), with the ends between which their expected costs lie, minimum charges included."""
@@ -67,8 +55,8 @@ class BracketPaths(ChargedOptions):
         self.held: IntArray = needed if linear else np.arange(1, needed[-1] + 1)
         self.start_s, self.start_usd = growth(instance, 0, self.held)
 
-    def best(self, usd_weight: float, s_weight: float) -> Point:
-        """Return a path of least weighted cost and time, without minimum charges."""
+    def best(self, usd_weight: float, s_weight: float) -> tuple[float, float]:
+        """Return seconds and US dollars of a path of least weighted cost and time, without minimum charges."""
         cut = self._cut(usd_weight, s_weight, math.inf)
         grown_s, grown_usd, seconds, usd = self.start_s, self.start_usd, 0.0, 0.0
         for stage, ahead in enumerate(cut.ahead):
@@ -76,28 +64,30 @@ class BracketPaths(ChargedOptions):
             _, run_s, run_usd = self._run(stage, usd_weight, s_weight)
             seconds, usd = seconds + grown_s[node] + run_s[node], usd + grown_usd[node] + run_usd[node]
             grown_s, grown_usd = growth(self.instance, int(self.held[node]), self.held)
-        return Point(float(seconds), float(usd))
+        return float(seconds), float(usd)
+
+    def least(self, usd_weight: float, s_weight: float) -> float:
+        """Return the least weighted cost and time of any path, without minimum charges."""
+        seconds, usd = self.best(usd_weight, s_weight)
+        return usd_weight * usd + s_weight * seconds
 
     @cached_property
     def hull(self) -> FloatArray:
         """The corners (H, 2) of the lower hull, (seconds, US dollars), by recursive secants."""
-        fastest = self.best(0.0, 1.0)
-        cheapest = self.best(1.0, 0.0)
-        if fastest.seconds > 0.0:
-            fastest = self.best(1.0, fastest.usd / (_TIE * fastest.seconds))
-        if cheapest.usd > 0.0:
-            cheapest = self.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
-        first, last = (fastest.seconds, fastest.usd), (cheapest.seconds, cheapest.usd)
+        first, last = self.best(0.0, 1.0), self.best(1.0, 0.0)
+        if first[0] > 0.0:
+            first = self.best(1.0, first[1] / (_TIE * first[0]))
+        if last[1] > 0.0:
+            last = self.best(1.0, _TIE * last[1] / max(last[0], first[0]))
         found = [first]
         # Pairs of corners between which others may lie, those of least time last.
         waiting = [(first, last)] if last[0] > first[0] and last[1] < first[1] else []
         while waiting:
             left, right = waiting.pop()
             slope = (left[1] - right[1]) / (right[0] - left[0])
-            point = self.best(1.0, slope)
+            middle = self.best(1.0, slope)
             line = left[1] + slope * left[0]
-            if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
-                middle = (point.seconds, point.usd)
+            if middle[1] + slope * middle[0] < line * (1.0 - 1e-12) and left[0] < middle[0] < right[0]:
                 waiting += [(middle, right), (left, middle)]
             else:
                 found.append(right)

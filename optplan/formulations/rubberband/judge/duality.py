@@ -82,10 +82,10 @@ def least_consumption(
         named = dict(zip(instance.limits, weights.tolist(), strict=True))
         return {"search": _weigh(paths, named[BUDGET], named[DEADLINE])[0]}
     if instance.objective is Objective.COST:
-        least = [path.best(0.0, 1.0).seconds for path in paths]
+        least = [path.least(0.0, 1.0) for path in paths]
         slowest = int(np.argmax(least))
         return {f"bracket {slowest + 1}": float(weights[0]) * least[slowest]}
-    usd = [path.best(1.0, 0.0).usd for path in paths]
+    usd = [path.least(1.0, 0.0) for path in paths]
     return {f"bracket {number}": float(weights[0]) * least for number, least in enumerate(usd, start=1)}
 
 
@@ -109,7 +109,7 @@ def least_within(
         ceiling = min(ceiling, instance.ceiling)
     most_usd, most_s = (ceiling, limit) if instance.objective is Objective.COST else (limit, ceiling)
     shared = list(zip(paths, division, strict=True))
-    parts = [path.best(usd_weight, weight).weigh(usd_weight, weight) for path, weight in shared]
+    parts = [path.least(usd_weight, weight) for path, weight in shared]
     # The others need at least their own parts of the weighted sum.
     near = [
         path.list_within(usd_weight, weight, most - (math.fsum(parts) - own), most_usd, most_s)
@@ -147,7 +147,7 @@ def _weigh(paths: list[BracketPaths], usd_weight: float, s_weight: float) -> tup
     And the weight of the time by bracket that proves it.
     """
     if len(paths) == 1:
-        return paths[0].best(usd_weight, s_weight).weigh(usd_weight, s_weight), [s_weight]
+        return paths[0].least(usd_weight, s_weight), [s_weight]
     hulls = [path.hull for path in paths]
     earliest = max(float(hull[0, 0]) for hull in hulls)
     times = np.unique(np.append(np.concatenate([hull[:, 0] for hull in hulls]), earliest))
@@ -263,7 +263,7 @@ def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, s
     else:
         raise RefutedError("minimum charges are divided into cases only for what a plan costs at least")
     plain = [BracketPaths(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
-    cheapest = [paths.best(1.0, 0.0).usd for paths in plain]
+    cheapest = [paths.least(1.0, 0.0) for paths in plain]
     least = []
     for number, paths in enumerate(plain):
         most = most_usd - (math.fsum(cheapest) - cheapest[number])

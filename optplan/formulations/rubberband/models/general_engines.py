@@ -63,18 +63,6 @@ _RESOLUTION = 10 * LIMIT_TOLERANCE
 _Ask = Callable[[], ProgramOutcome]
 
 
-@keep_both
-def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve the declarative model with HiGHS; its word is the bound, of the cost without minimum charges."""
-    return _solve(instance, request, HIGHS)
-
-
-@keep_both
-def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve the same model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs."""
-    return _solve(instance, request, CP_SAT)
-
-
 def _solve(instance: RubberBandInstance, request: SolveRequest, engine: str) -> Answer[RubberBandSolution]:
     least = find_least_plans(instance, request)
     if isinstance(least, Answer):
@@ -95,6 +83,12 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, engine: str) -> 
     if first.status is Status.INFEASIBLE:
         raise EngineError(f"{first.engine} finds no plan within the {instance.limit_name}, although there is one")
     return _answer(instance, request, first, chosen, refused)
+
+
+#: The declarative model in HiGHS, and in CP-SAT: their word is the bound, of the cost without minimum charges; see
+#: :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
+solve_highs = keep_both(partial(_solve, engine=HIGHS))
+solve_cp_sat = keep_both(partial(_solve, engine=CP_SAT))
 
 
 def _search(

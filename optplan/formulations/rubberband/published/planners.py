@@ -33,10 +33,10 @@ from functools import partial
 import numpy as np
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.formulations.rubberband.data.allocations import explain_refusal
-from optplan.formulations.rubberband.data.experiment import Stage
+from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import (
     DEADLINE,
+    AllocationRule,
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
@@ -166,24 +166,6 @@ def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[
     return _run_greedy(instance, request, sample_chain, list_fair_ladders)
 
 
-@keep_both
-def solve_greedy_exact(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run Algorithm 2 with fair steps, driven by the exact evaluator; otherwise as :func:`solve_greedy`."""
-    return _run_greedy(instance, request, judge_chain, list_fair_ladders)
-
-
-@keep_both
-def solve_greedy_instances(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run Algorithm 2 with steps that free whole instances, driven by the exact evaluator; see the module's text."""
-    return _run_greedy(instance, request, judge_chain, list_instance_ladders)
-
-
-@keep_both
-def solve_greedy_skipping(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run :func:`solve_greedy_instances`, passing over candidates that break the deadline."""
-    return _run_greedy(instance, request, judge_chain, list_instance_ladders, skip=True)
-
-
 def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
     """List the static clusters of an instance with one bracket, by size."""
     options = _list_options(alone)
@@ -218,7 +200,8 @@ def list_fair_ladders(alone: RubberBandInstance, most_instances: int) -> list[La
     """Make the ladders of the paper's steps: every fair allocation on at most so many instances."""
     ladders = []
     for number, stage in enumerate(alone.brackets[0]):
-        gpus = _list_fair(alone, stage, most_instances)
+        fair = np.sort(list_allowed(alone, stage.trials, AllocationRule.FAIR).gpus)
+        gpus = fair[fair <= most_instances * alone.cloud.gpus_per_instance]
         ladders.append(Ladder(gpus, stage_options(alone, 0, number, gpus).instances if gpus.size else gpus))
     return ladders
 
@@ -233,17 +216,6 @@ def list_instance_ladders(alone: RubberBandInstance, most_instances: int) -> lis
             rows = np.unique(np.array(fastest, dtype=np.int64))
         ladders.append(Ladder(option.gpus[rows], option.instances[rows]))
     return ladders
-
-
-def _list_fair(alone: RubberBandInstance, stage: Stage, most_instances: int) -> IntArray:
-    least, trials = alone.training.least_gpus, stage.trials
-    most = most_instances * alone.cloud.gpus_per_instance
-    if alone.training.largest_gpus is not None:
-        most = min(most, trials * alone.training.largest_gpus)
-    slots = [slots for slots in range(1, min(trials, most // least + 1)) if trials % slots == 0]
-    gpus = [least * each for each in slots] + list(range(trials * least, most + 1, trials * least))
-    allowed = [each for each in gpus if not explain_refusal(alone, stage, each)]
-    return np.array(allowed, dtype=np.int64)
 
 
 def _list_options(alone: RubberBandInstance) -> list[StageOptions]:
@@ -346,3 +318,12 @@ def _plan_bracket(
 
 def _termination(request: SolveRequest) -> Termination:
     return Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
+
+
+#: Algorithm 2 driven by the exact evaluator: with fair steps, and with steps that free whole instances.
+solve_greedy_exact = keep_both(partial(_run_greedy, judge=judge_chain, make_ladders=list_fair_ladders))
+solve_greedy_instances = keep_both(partial(_run_greedy, judge=judge_chain, make_ladders=list_instance_ladders))
+#: The same, passing over candidates that break the deadline.
+solve_greedy_skipping = keep_both(
+    partial(_run_greedy, judge=judge_chain, make_ladders=list_instance_ladders, skip=True)
+)
