@@ -113,7 +113,7 @@ class Figures:
     training_s: float
     held_s: float
     busy_gpu_s: float
-    missing_s: float  #: Not used up of their minimum charge by those that are released at the end.
+    short_s: float  #: Not used up of their minimum charge by those that are released at the end.
     started: int
 
     @property
@@ -127,7 +127,7 @@ class Figures:
         return {
             "compute_usd": cloud.price_usd_per_s * self.held_s if cloud.is_per_instance else busy_usd,
             "data_usd": self.started * cloud.data_usd_per_instance,
-            "minimum_charge_usd": cloud.price_usd_per_s * self.missing_s,
+            "minimum_charge_usd": cloud.price_usd_per_s * self.short_s,
         }
 
 
@@ -218,10 +218,12 @@ def _add_up(stages: list[Figures]) -> Figures:
 
 def follow(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation]) -> list[Figures]:
     """Return the figures of a bracket by stage, from (allowed) allocations."""
-    missing_s, before, stages = [0.0] * len(chain), 0, []
-    for cohort in group_held([each.instances for each in chain]):
-        short_s = expected_shortfall_s(instance, bracket, chain, cohort.first, cohort.last)
-        missing_s[cohort.last] += cohort.count * short_s
+    held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
+    short_s, before, stages = [0.0] * len(chain), 0, []
+    for cohort in group_held(held) if instance.has_minimum_charges else ():
+        lived = slice(0, cohort.last + 1)
+        missing = missing_s(instance, bracket, held[lived], gpus[lived], cohort.first)
+        short_s[cohort.last] += cohort.count * missing
     for number, allocation in enumerate(chain):
         option = option_of(instance, bracket, number, allocation.gpus)
         stage_s = float(option.expected_s[0])
@@ -234,22 +236,12 @@ def follow(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllo
                 training_s=stage_s,
                 held_s=before * grown_s + new * latest_s + allocation.instances * stage_s,
                 busy_gpu_s=float(option.busy_gpu_s[0]),
-                missing_s=missing_s[number],
+                short_s=short_s[number],
                 started=new,
             )
         )
         before = allocation.instances
     return stages
-
-
-def expected_shortfall_s(
-    instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation], first: int, last: int
-) -> float:
-    """Return by how many seconds an instance of stages ``first`` to ``last`` falls short of the minimum; cached."""
-    if not instance.has_minimum_charges:
-        return 0.0
-    lived = chain[: last + 1]
-    return missing_s(instance, bracket, [each.instances for each in lived], [each.gpus for each in lived], first)
 
 
 def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
+from optplan.formulations.rubberband.judge.evaluation import expected_costs
 from optplan.formulations.rubberband.laws.lifetimes import latest_law
 from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_law
 from optplan.progress import Stopwatch
@@ -178,13 +178,9 @@ class ChargedOptions:
     def settle_whole(self, paths: Paths, row: int) -> float:
         """Return the expected cost of a whole path, exactly."""
         self.stopwatch.require()
-        missing = []
         chosen = zip(paths.held[row].tolist(), paths.gpus[row].tolist(), strict=True)
         chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
-        cohorts = list_cohorts(paths.held[row : row + 1])[0]
-        for first, last in np.argwhere(cohorts).tolist():
-            missing.append(cohorts[first, last] * expected_shortfall_s(self.instance, self.bracket, chain, first, last))
-        return float(paths.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)
+        return expected_costs(self.instance, self.bracket, chain)[1]
 
 
 @dataclass(frozen=True, eq=False)

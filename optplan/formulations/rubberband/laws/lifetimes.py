@@ -50,29 +50,27 @@ def latest_law(instance: RubberBandInstance, added: int) -> Law:
 
 
 def list_parts(
-    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int = 0
 ) -> list[tuple[Law, int]]:
-    """Return the independent parts of an instance's paid life, from stage ``first`` to the last one of ``held``."""
+    """Return a bracket's independent durations from stage ``first`` on, each with the instances paid meanwhile."""
     parts: list[tuple[Law, int]] = []
     for stage in range(first, len(held)):
-        added = held[stage] - (held[stage - 1] if stage else 0)
-        if added > 0:
-            parts.append((latest_law(instance, added), 1))
-            if stage > first:
-                parts.append((instance.cloud.provision_s, 1))
-        parts.append((stage_law(instance, bracket, stage, gpus[stage]), 1))
+        before = held[stage - 1] if stage else 0
+        if held[stage] > before:
+            parts += [(instance.cloud.provision_s, before), (latest_law(instance, held[stage] - before), held[stage])]
+        parts.append((stage_law(instance, bracket, stage, gpus[stage]), held[stage]))
     return parts
 
 
 def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
-    """Return the law of a bracket's completion time: the life of what is held throughout, and the first request.
+    """Return the law of a bracket's completion time.
 
     The last one is kept: the time that is kept, and how likely a deadline is, are asked for one after the other.
     """
     plan, place = (tuple(held), tuple(gpus)), ("completion", bracket)
     known: tuple[object, GridLaw] | None = instance.law_cache.get(place)
     if known is None or known[0] != plan:
-        made = add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
+        made = add_laws([(law, 1) for law, _ in list_parts(instance, bracket, held, gpus)])
         known = instance.law_cache[place] = plan, made
     return known[1]
 
@@ -80,14 +78,16 @@ def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[in
 def missing_s(
     instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
 ) -> float:
-    """Return E[max(minimum charge - life, 0)] of a life as of :func:`list_parts`; cached by what it consists of."""
+    """Return E[max(minimum charge - life, 0)] of instances that come before a stage; cached by what it consists of."""
     before = held[first - 1] if first else 0
     added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
     if instance.cloud.initialise_s.is_constant:
         added = [min(count, 1) for count in added]  # how many start makes no difference, only whether any does
     key = ("missing", bracket, first, tuple(added), tuple(gpus[first:]))
     if key not in instance.law_cache:
-        parts, minimum_s = list_parts(instance, bracket, held, gpus, first), instance.cloud.minimum_charge_s
+        # Nobody pays for the request that a life follows.
+        _, *lived = list_parts(instance, bracket, held, gpus, first)
+        parts, minimum_s = [(law, 1) for law, _ in lived], instance.cloud.minimum_charge_s
         least_s = sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in parts)
         instance.law_cache[key] = 0.0 if least_s >= minimum_s else expected_shortfall(parts, minimum_s)
     missing: float = instance.law_cache[key]

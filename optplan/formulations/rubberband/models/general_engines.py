@@ -154,10 +154,7 @@ def _close(outcome: ProgramOutcome, value: float) -> ProgramOutcome:
 
 
 def _keeps_limit(instance: RubberBandInstance, chosen: list[PricedChain]) -> bool:
-    most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
-    if instance.objective is Objective.COST:
-        return max(one.seconds for one in chosen) <= most
-    return math.fsum(one.usd for one in chosen) <= most
+    return choose_chains(instance, [[one] for one in chosen]) is not None
 
 
 def _answer(
