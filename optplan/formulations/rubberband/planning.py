@@ -52,21 +52,6 @@ class RubberBandPlan(Plan):
     formulation: Literal["rubberband"] = "rubberband"
     segments: tuple[SearchStage, ...]
 
-    @property
-    def stages(self) -> tuple[SearchStage, ...]:
-        """The segments, by the name that the paper has for them."""
-        return self.segments
-
-    @property
-    def total_usd(self) -> float:
-        """Expected cost of the search."""
-        return self.totals()["cost_usd"]
-
-    @property
-    def minimum_charges_usd(self) -> float:
-        """Part of it that is paid for machines given back before their minimum charge is used up."""
-        return sum(stage.minimum_charge_usd for stage in self.segments)
-
     def paid_until_end_of(self, stage: SearchStage) -> float:
         """Return US dollars that a bracket is expected to have cost when a stage ends, without minimum charges."""
         upto = (each for each in self.segments if each.bracket == stage.bracket and each.stage <= stage.stage)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, UnlistedError
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.judge.evaluation import growth, list_costs
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
+from optplan.formulations.rubberband.judge.evaluation import expected_costs, growth, list_costs
 from optplan.formulations.rubberband.judge.paths import ChargedOptions, Cut, Paths, bound_charges, join_paths
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.judging.loops import sweep_undominated
@@ -107,7 +107,10 @@ class BracketPaths(ChargedOptions):
         """Return the expected cost of a whole path, exactly."""
         if near.low_usd[row] == near.high_usd[row]:
             return float(near.low_usd[row])
-        return self.settle_whole(near.paths, row)
+        self.stopwatch.require()
+        chosen = zip(near.paths.held[row].tolist(), near.paths.gpus[row].tolist(), strict=True)
+        chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
+        return expected_costs(self.instance, self.bracket, chain)[1]
 
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearPaths:
         """List the paths within a weighted sum, cost and time that no other surely beats; for :meth:`settle_usd`."""
@@ -160,14 +163,12 @@ class BracketPaths(ChargedOptions):
             rest[:-1] = np.minimum(rest[:-1], cut.weigh(left_s, left_usd) + entering)
             return rest
         later = np.append(np.minimum.accumulate(ahead[::-1])[::-1][1:], math.inf)
-        least = later[:-1] + cut.weigh(*self._next_growth)
+        # Growing to the next node is the least that growing takes.
+        least = later[:-1] + cut.weigh(*growth(self.instance, self.held[:-1], self.held[1:]))
         for node in np.flatnonzero(least < rest[:-1]).tolist():
-            rest[node] = min(rest[node], float((cut.weigh(*self._grow_from(node)) + ahead[node + 1 :]).min()))
+            grown = growth(self.instance, int(self.held[node]), self.held[node + 1 :])
+            rest[node] = min(rest[node], float((cut.weigh(*grown) + ahead[node + 1 :]).min()))
         return rest
-
-    def _grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
-        """Return seconds and US dollars of growing from a node to each later one."""
-        return growth(self.instance, int(self.held[node]), self.held[node + 1 :])
 
     @cached_property
     def _growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
@@ -177,11 +178,6 @@ class BracketPaths(ChargedOptions):
         left = growth(self.instance, self.held[:-1], self.held[-1])
         entered = growth(self.instance, self.held[0], self.held[1:])
         return left, (entered[0] - entered[0][-1:], entered[1] - entered[1][-1:])
-
-    @cached_property
-    def _next_growth(self) -> tuple[FloatArray, FloatArray]:
-        """Seconds and US dollars (K - 1,) of growing from each node to the next: the least that growing takes."""
-        return growth(self.instance, self.held[:-1], self.held[1:])
 
     def _node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
         cloud = self.instance.cloud
@@ -209,7 +205,7 @@ class BracketPaths(ChargedOptions):
             [cut.weigh(paths.seconds, paths.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit for cut in cuts],
             axis=0,
         )
-        moved, count = [self._no_paths(stage)], 0
+        moved, count = [_no_paths(stage)], 0
         for some in _split(np.flatnonzero(reachable), paths.node.size):
             self.stopwatch.require()
             grown_s, grown_usd = growth(self.instance, self.held[paths.node], self.held[some, None])
@@ -224,7 +220,7 @@ class BracketPaths(ChargedOptions):
 
     def _run_all(self, paths: Paths, stage: int, cuts: list[Cut]) -> Paths:
         """Run every option of a stage that fits, on all paths where they are; keep those worth going on with."""
-        kept = [self._no_paths(stage + 1)]
+        kept = [_no_paths(stage + 1)]
         count, at_once = 0, max(1, min(_MOST_AT_ONCE, _MOST_NUMBERS // 4 // _count_numbers(stage + 1)))
         if self._is_held_for_free:
             paths = self._pass(paths, paths.usd, paths.usd)
@@ -291,13 +287,13 @@ class BracketPaths(ChargedOptions):
         marked[:, order] = usd < np.minimum.accumulate(np.insert(usd, 0, math.inf, axis=1), axis=1)[:, :-1]
         return marked
 
-    def _no_paths(self, stages: int) -> Paths:
-        whole, real, nothing = np.zeros((0, stages), dtype=np.int64), np.zeros((0, stages)), np.zeros(0)
-        return Paths(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)
-
     @property
     def _is_held_for_free(self) -> bool:
         return not self.instance.cloud.is_per_instance
+
+
+def _no_paths(stages: int) -> Paths:
+    return Paths.at_start(np.zeros(0), np.zeros(0), stages)
 
 
 def _count_numbers(stages: int) -> int:

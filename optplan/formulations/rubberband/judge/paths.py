@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.judge.evaluation import expected_costs
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.lifetimes import latest_law
 from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_law
 from optplan.progress import Stopwatch
@@ -41,9 +40,9 @@ class Paths:
     lasting: IntArray
 
     @classmethod
-    def at_start(cls, seconds: FloatArray, usd: FloatArray) -> Paths:
-        """Return the paths of no stage that are at each node."""
-        whole, real = np.zeros((usd.size, 0), dtype=np.int64), np.zeros((usd.size, 0))
+    def at_start(cls, seconds: FloatArray, usd: FloatArray, stages: int = 0) -> Paths:
+        """Return paths that are at each node, of no stage, or else none."""
+        whole, real = np.zeros((usd.size, stages), dtype=np.int64), np.zeros((usd.size, stages))
         return cls(np.arange(usd.size), seconds, usd, whole, whole, real, real, whole)
 
     def take(self, rows: IntArray) -> Paths:
@@ -174,13 +173,6 @@ class ChargedOptions:
     def vary(self) -> bool:
         """Whether lives are random, so that charges are known exactly only at the end."""
         return self.instance.has_minimum_charges and self.instance.is_random
-
-    def settle_whole(self, paths: Paths, row: int) -> float:
-        """Return the expected cost of a whole path, exactly."""
-        self.stopwatch.require()
-        chosen = zip(paths.held[row].tolist(), paths.gpus[row].tolist(), strict=True)
-        chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
-        return expected_costs(self.instance, self.bracket, chain)[1]
 
 
 @dataclass(frozen=True, eq=False)
