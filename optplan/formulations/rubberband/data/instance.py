@@ -7,10 +7,10 @@ Glossary: a *trial* is one configuration of a search; a *stage* ends when all it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -256,6 +256,11 @@ class StageAllocation(FrozenModel):
 
     instances: Annotated[int, Field(ge=1), NUMBER]  #: Held through the stage, m.
     gpus: Annotated[int, Field(ge=1), NUMBER]  #: Used in it, a, of the m * g that are held.
+
+    @classmethod
+    def of_stages(cls, instances: Iterable[int], gpus: Iterable[int]) -> tuple[Self, ...]:
+        """Return what stages get, from what each holds and uses."""
+        return tuple(cls(instances=held, gpus=used) for held, used in zip(instances, gpus, strict=True))
 
 
 class RubberBandSolution(Solution):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -203,15 +204,13 @@ def choose_chains(
         return _choose_cheapest(candidates, most)
     # The completion time is that of some candidate, and the cheapest choice within a time gets no dearer with it.
     times = sorted({candidate.seconds for listed in candidates for candidate in listed})
-    first, last = 0, len(times)
-    while first < last:
-        middle = (first + last) // 2
-        chosen = _choose_cheapest(candidates, times[middle])
-        if chosen is not None and math.fsum(each.usd for each in chosen) <= most:
-            last = middle
-        else:
-            first = middle + 1
-    return _choose_cheapest(candidates, times[first]) if first < len(times) else None
+
+    def keeps_budget(within_s: float) -> bool:
+        chosen = _choose_cheapest(candidates, within_s)
+        return chosen is not None and math.fsum(each.usd for each in chosen) <= most
+
+    place = bisect_left(times, True, key=keeps_budget)
+    return _choose_cheapest(candidates, times[place]) if place < len(times) else None
 
 
 def _choose_cheapest(candidates: Sequence[Sequence[PricedChain]], most_s: float) -> tuple[PricedChain, ...] | None:

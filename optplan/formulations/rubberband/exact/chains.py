@@ -63,10 +63,7 @@ class Chain:
         held, needed = self.held[self.graph.node[options]], self.graph.needed
         if not self.is_paid and needed is not None:
             held = np.minimum(held, np.maximum.accumulate(self.held[needed[options]][::-1])[::-1])
-        return tuple(
-            StageAllocation(instances=instances, gpus=gpus)
-            for instances, gpus in zip(held.tolist(), self.gpus[options].tolist(), strict=True)
-        )
+        return StageAllocation.of_stages(held.tolist(), self.gpus[options].tolist())
 
 
 def state_chains(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[Chain, ...]:

@@ -108,8 +108,7 @@ class BracketPaths(ChargedOptions):
         if near.low_usd[row] == near.high_usd[row]:
             return float(near.low_usd[row])
         self.stopwatch.require()
-        chosen = zip(near.paths.held[row].tolist(), near.paths.gpus[row].tolist(), strict=True)
-        chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
+        chain = StageAllocation.of_stages(near.paths.held[row].tolist(), near.paths.gpus[row].tolist())
         return expected_costs(self.instance, self.bracket, chain)[1]
 
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearPaths:

@@ -253,10 +253,10 @@ def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]
     least_usd = math.inf
     for number in np.lexsort((usd, seconds)).tolist():
         if usd[number] < least_usd:  # minimum charges only add to it
-            chain = tuple(
-                StageAllocation(instances=int(counts[which[place]]), gpus=int(options.gpus[row[place]]))
-                for options, (which, row), place in zip(offered, choices, np.unravel_index(number, sizes), strict=True)
-            )
+            picked = list(zip(offered, choices, np.unravel_index(number, sizes), strict=True))
+            instances = [int(counts[which[place]]) for _, (which, _), place in picked]
+            gpus = [int(options.gpus[row[place]]) for options, (_, row), place in picked]
+            chain = StageAllocation.of_stages(instances, gpus)
             judged = price_chain(alone, chain)
             if judged.usd < least_usd:
                 kept.append(judged)
