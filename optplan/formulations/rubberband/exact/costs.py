@@ -25,11 +25,16 @@ from optplan.formulations.rubberband.data.instance import (
     AllocationRule,
     RubberBandInstance,
     RubberBandSolution,
+    recall,
 )
 from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT
-from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, latest_law, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import (
+    completion_law,
+    expected_latest_s,
+    latest_law,
+    missing_by_stage,
+)
 from optplan.formulations.rubberband.laws.stages import (
     StageOptions,
     TrialTime,
@@ -60,13 +65,14 @@ def stage_options(
     """
     which = instance.brackets[bracket][stage]
     key = ("options", which.trials, which.iterations, None if gpus is None else gpus.tobytes())
-    if key not in instance.solver_cache:
+
+    def time_chosen() -> StageOptions:
         trials = which.trials
         chosen = _list_allocations(instance, trials) if gpus is None else read_allocations(instance, trials, gpus)
         effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
-        instance.solver_cache[key] = time_allocations(instance, which, chosen, lambda: effort.charge_labels(0, 0))
-    options: StageOptions = instance.solver_cache[key]
-    return options
+        return time_allocations(instance, which, chosen, lambda: effort.charge_labels(0, 0))
+
+    return recall(instance.solver_cache, key, time_chosen)
 
 
 def count_options(instance: RubberBandInstance) -> int:
@@ -243,13 +249,7 @@ class MinimumCharges:
 
 def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[int], gpus: list[int]) -> float:
     """Return what minimum charges add to the cost of a whole path, from what each stage holds and uses."""
-    if not instance.has_minimum_charges:
-        return 0.0
-    missing = [
-        each.count * missing_s(instance, bracket, held[: each.last + 1], gpus[: each.last + 1], each.first)
-        for each in group_held(held)
-    ]
-    return instance.cloud.price_usd_per_s * math.fsum(missing)
+    return instance.cloud.price_usd_per_s * math.fsum(missing_by_stage(instance, bracket, held, gpus))
 
 
 def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int, quickest: IntArray) -> FloatArray:

@@ -41,8 +41,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
-from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, missing_by_stage
 from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, time_allocations
 from optplan.progress import Stopwatch
 from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
@@ -219,11 +218,7 @@ def _add_up(stages: list[Figures]) -> Figures:
 def follow(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation]) -> list[Figures]:
     """Return the figures of a bracket by stage, from (allowed) allocations."""
     held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
-    short_s, before, stages = [0.0] * len(chain), 0, []
-    for cohort in group_held(held) if instance.has_minimum_charges else ():
-        lived = slice(0, cohort.last + 1)
-        missing = missing_s(instance, bracket, held[lived], gpus[lived], cohort.first)
-        short_s[cohort.last] += cohort.count * missing
+    short_s, before, stages = missing_by_stage(instance, bracket, held, gpus), 0, []
     for number, allocation in enumerate(chain):
         option = option_of(instance, bracket, number, allocation.gpus)
         stage_s = float(option.expected_s[0])

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, recall
 from optplan.formulations.rubberband.laws.convolutions import GridLaw, Law, add_laws, weigh
-from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import latest_law, list_parts, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import latest_law, list_parts, missing_by_stage
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray
 
@@ -49,11 +48,7 @@ def fixed_usd(instance: RubberBandInstance, bracket: int, held: Sequence[int], g
     """Return what is paid for data, and is expected to be for minimum charges, from what stages hold and use."""
     cloud = instance.cloud
     started = sum(max(0, after - before) for before, after in zip([0, *held], held, strict=False))
-    short_s = 0.0
-    if instance.has_minimum_charges:
-        for cohort in group_held(held):
-            lived = slice(0, cohort.last + 1)
-            short_s += cohort.count * missing_s(instance, bracket, held[lived], gpus[lived], cohort.first)
+    short_s = sum(missing_by_stage(instance, bracket, held, gpus))
     return started * cloud.data_usd_per_instance + cloud.price_usd_per_s * short_s
 
 

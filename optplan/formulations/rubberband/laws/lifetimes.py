@@ -22,6 +22,7 @@ from optplan.formulations.rubberband.laws.convolutions import (
     expected_shortfall,
     law_of_cdf,
 )
+from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
 
@@ -74,7 +75,7 @@ def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[in
     return known[1]
 
 
-def missing_s(
+def _missing_s(
     instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
 ) -> float:
     """Return E[max(minimum charge - life, 0)] of instances that come before a stage; cached by what it consists of."""
@@ -82,15 +83,26 @@ def missing_s(
     added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
     if instance.cloud.initialise_s.is_constant:
         added = [min(count, 1) for count in added]  # how many start makes no difference, only whether any does
-    key = ("missing", bracket, first, tuple(added), tuple(gpus[first:]))
-    if key not in instance.law_cache:
+
+    def expect() -> float:
         # Nobody pays for the request that a life follows.
         _, *lived = list_parts(instance, bracket, held, gpus, first)
         parts, minimum_s = [(law, 1) for law, _ in lived], instance.cloud.minimum_charge_s
         least_s = sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in parts)
-        instance.law_cache[key] = 0.0 if least_s >= minimum_s else expected_shortfall(parts, minimum_s)
-    missing: float = instance.law_cache[key]
-    return missing
+        return 0.0 if least_s >= minimum_s else expected_shortfall(parts, minimum_s)
+
+    return recall(instance.law_cache, ("missing", bracket, first, tuple(added), tuple(gpus[first:])), expect)
+
+
+def missing_by_stage(
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]
+) -> tuple[float, ...]:
+    """Return by stage what instances released at its end are expected to miss of their minimum charge, in seconds."""
+    missing = [0.0] * len(held)
+    for one in group_held(held) if instance.has_minimum_charges else ():
+        lived = slice(0, one.last + 1)
+        missing[one.last] += one.count * _missing_s(instance, bracket, held[lived], gpus[lived], one.first)
+    return tuple(missing)
 
 
 def law_of_last(single: Distribution, draws: int) -> Law:
