@@ -144,4 +144,4 @@ def test_a_plan_bounds_the_moves(
     there = {trial: own for trial, own in last.items() if own.keys() <= set(staying)}
     second = place(going_on, staying, per_instance, last=there)
     assert second.keys() == going_on.keys()
-    assert sum(second[trial] != last[trial] for trial in going_on) <= plan.stages[1].moves
+    assert sum(second[trial] != last[trial] for trial in going_on) <= plan.segments[1].moves

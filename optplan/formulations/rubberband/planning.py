@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
-
-import numpy as np
 
 from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
 from optplan.contracts.plan import Binding, Expected, Plan, Segment, Semantics, Unit, UnitKind, limit_time_and_money
@@ -18,9 +15,8 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.evaluation import cost_of, evaluate, expected_shortfall_s, growth
-from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
-from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s
+from optplan.formulations.rubberband.judge.evaluation import evaluate, follow, growth
+from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
 from optplan.formulations.rubberband.laws.stages import trial_time
 from optplan.schema import AtLeastZero, Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR
@@ -55,21 +51,6 @@ class RubberBandPlan(Plan):
 
     formulation: Literal["rubberband"] = "rubberband"
     segments: tuple[SearchStage, ...]
-
-    @property
-    def stages(self) -> tuple[SearchStage, ...]:
-        """The segments, by the name that the paper has for them."""
-        return self.segments
-
-    @property
-    def total_usd(self) -> float:
-        """Expected cost of the search."""
-        return self.totals()["cost_usd"]
-
-    @property
-    def minimum_charges_usd(self) -> float:
-        """Part of it that is paid for machines given back before their minimum charge is used up."""
-        return sum(stage.minimum_charge_usd for stage in self.segments)
 
     def paid_until_end_of(self, stage: SearchStage) -> float:
         """Return US dollars that a bracket is expected to have cost when a stage ends, without minimum charges."""
@@ -157,18 +138,21 @@ def describe_resource(instance: RubberBandInstance) -> Resource:
 
 def time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> list[SearchStage]:
     """Put the stages of a bracket, counted from zero, one after another."""
-    runs, chain = list_runs(instance, solution, bracket), solution.brackets[bracket]
-    missing_usd = _charge_minima(instance, chain, bracket, runs)
+    runs, chain, cloud = list_runs(instance, solution, bracket), solution.brackets[bracket], instance.cloud
     stages: list[SearchStage] = []
     following: list[StageRun | None] = [*runs[1:], None]
-    for number, (run, after) in enumerate(zip(runs, following, strict=True)):
+    for number, (run, figures, after) in enumerate(zip(runs, follow(instance, bracket, chain), following, strict=True)):
         before, last = (runs[number - 1], stages[-1]) if number else (None, None)
+        held_before = before.held if before else 0
         # Trials of a new bracket, in sequence on the same cluster, go on from nothing.
         goes_on = before is not None and run.trials <= before.trials
         kept = after.trials if after and after.trials <= run.trials else 1
-        expected, training_usd, growth_usd = _expect(
-            instance, bracket, run, chain[number].gpus, before.held if before else 0, last.end_s if last else 0.0
-        )
+        growth_usd = float(growth(instance, held_before, run.held)[1])
+        minimum_usd = figures.price(cloud)["minimum_charge_usd"]
+        training_usd = figures.busy_gpu_s * cloud.gpu_price_usd_per_s
+        if cloud.is_per_instance:
+            training_usd = run.held * figures.training_s * cloud.price_usd_per_s
+        trial = trial_time(instance, instance.brackets[bracket][run.stage], run.gpus_per_trial)
         enter: Entry = Started()
         if last is not None:
             enter = AllEnded(segments=(last.id,))
@@ -190,61 +174,32 @@ def time_stages(instance: RubberBandInstance, solution: RubberBandSolution, brac
                 workers=run.gpus_per_trial,
                 enter=enter,
                 exit=IterationsDone(iterations=done),
-                expected=expected.replace(cost_usd=training_usd + growth_usd + missing_usd[number]),
+                expected=Expected(
+                    start_s=last.end_s if last else 0.0,
+                    seconds=figures.expected_s,
+                    pause_s=figures.growth_s,
+                    launch_s=figures.growth_s,
+                    member_s=trial.expected_s,
+                    member_sd_s=trial.deviation_s,
+                    iteration_s=run.seconds_per_iteration,
+                    gpu_hours=cloud.gpus_per_instance * figures.held_s / SECONDS_PER_HOUR,
+                    busy_gpu_hours=figures.busy_gpu_s / SECONDS_PER_HOUR,
+                    cost_usd=training_usd + growth_usd + minimum_usd,
+                ),
                 bracket=bracket + 1,
                 stage=run.stage + 1,
                 iterations=run.iterations,
                 kept=kept,
                 added=run.added,
-                released=max(0, (before.held if before else 0) - run.held),
+                released=max(0, held_before - run.held),
                 checkpoints=kept if after else 1,
-                moves=_count_moves(before, run, instance.cloud.gpus_per_instance) if before and goes_on else 0,
+                moves=_count_moves(before, run, cloud.gpus_per_instance) if before and goes_on else 0,
                 training_usd=training_usd,
                 growth_usd=growth_usd,
-                minimum_charge_usd=missing_usd[number],
+                minimum_charge_usd=minimum_usd,
             )
         )
     return stages
-
-
-def _expect(
-    instance: RubberBandInstance, bracket: int, run: StageRun, gpus: int, held_before: int, start_s: float
-) -> tuple[Expected, float, float]:
-    """Return what a stage takes, and the US dollars of its training and of its growth."""
-    cloud = instance.cloud
-    growth_s, growth_usd = (float(part) for part in growth(instance, held_before, run.held))
-    option = cost_of(instance, bracket, run.stage, gpus)
-    train_s, busy_gpu_s = float(option.expected_s[0]), float(option.busy_gpu_s[0])
-    trial = trial_time(instance, instance.brackets[bracket][run.stage], run.gpus_per_trial)
-    latest_s = float(expected_latest_s(instance, np.array(run.added)))
-    held_s = held_before * growth_s + run.added * latest_s + run.held * train_s
-    if cloud.is_per_instance:
-        training_usd = run.held * train_s * cloud.price_usd_per_s
-    else:
-        training_usd = busy_gpu_s * cloud.gpu_price_usd_per_s
-    expected = Expected(
-        start_s=start_s,
-        seconds=growth_s + train_s,
-        pause_s=growth_s,
-        launch_s=growth_s,
-        member_s=trial.expected_s,
-        member_sd_s=trial.deviation_s,
-        iteration_s=run.seconds_per_iteration,
-        gpu_hours=cloud.gpus_per_instance * held_s / SECONDS_PER_HOUR,
-        busy_gpu_hours=busy_gpu_s / SECONDS_PER_HOUR,
-    )
-    return expected, training_usd, growth_usd
-
-
-def _charge_minima(
-    instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int, runs: Sequence[StageRun]
-) -> list[float]:
-    """Return by stage what the machines given back at its end have not used up of their minimum charge."""
-    missing_usd = [0.0] * len(runs)
-    for cohort in group_held([run.held for run in runs]):
-        short_s = expected_shortfall_s(instance, bracket, chain, cohort.first, cohort.last)
-        missing_usd[cohort.last] += cohort.count * short_s * instance.cloud.price_usd_per_s
-    return missing_usd
 
 
 def _label(instance: RubberBandInstance, bracket: int, run: StageRun) -> str:

@@ -63,10 +63,10 @@ def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
 
 def _follow_cluster(plan: RubberBandPlan) -> Iterator[Held]:
     """List when stages begin and end, the instances held from then on, and what runs on them."""
-    several = plan.stages[-1].bracket > 1
-    times = sorted({0.0, *(time for stage in plan.stages for time in (stage.expected.start_s, stage.end_s))})
+    several = plan.segments[-1].bracket > 1
+    times = sorted({0.0, *(time for stage in plan.segments for time in (stage.expected.start_s, stage.end_s))})
     for time in times:
-        running = [stage for stage in plan.stages if stage.expected.start_s <= time < stage.end_s]
+        running = [stage for stage in plan.segments if stage.expected.start_s <= time < stage.end_s]
         held = sum(stage.nodes for stage in running)
         lines = [f"{format_duration(time) if time else 'at the start'}: {_count(held, 'instance')}"]
         lines += [
@@ -94,10 +94,10 @@ def _tell_plan(
         "late ones cannot."
     )
     bill = [
-        ("training", format_cost(sum(stage.training_usd for stage in plan.stages))),
-        ("getting instances, and their data", format_cost(sum(stage.growth_usd for stage in plan.stages))),
-        ("minimum charges", format_cost(plan.minimum_charges_usd)),
-        ("in all", format_cost(plan.total_usd)),
+        ("training", format_cost(sum(stage.training_usd for stage in plan.segments))),
+        ("getting instances, and their data", format_cost(sum(stage.growth_usd for stage in plan.segments))),
+        ("minimum charges", format_cost(sum(stage.minimum_charge_usd for stage in plan.segments))),
+        ("in all", format_cost(plan.totals()["cost_usd"])),
     ]
     return [
         Section("sizes", "The cluster over time", [Charts([chart], reading)]),
@@ -209,7 +209,7 @@ def list_asked(instance: RubberBandInstance) -> Table:
 
 def list_stages(plan: RubberBandPlan) -> Table:
     """List the stages of a plan."""
-    several = plan.stages[-1].bracket > 1
+    several = plan.segments[-1].bracket > 1
     columns: Columns[SearchStage] = {
         Column("stage"): lambda stage: f"{stage.bracket}.{stage.stage}" if several else str(stage.stage),
         numeric("trials"): lambda stage: f"{stage.members:,}",
@@ -221,7 +221,7 @@ def list_stages(plan: RubberBandPlan) -> Table:
         numeric("ends"): lambda stage: format_duration(stage.end_s),
         numeric("cost so far"): lambda stage: format_cost(plan.paid_until_end_of(stage)),
     }
-    return tabulate("The stages of the plan", columns, plan.stages)
+    return tabulate("The stages of the plan", columns, plan.segments)
 
 
 def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solution]]) -> Table:

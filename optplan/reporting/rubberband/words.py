@@ -152,7 +152,7 @@ def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
 
 def _state_stages(answer: Result[Solution] | Plan) -> list[Fact]:
     if isinstance(answer, RubberBandPlan):
-        listed = [(s.bracket, s.stage, s.nodes, s.gpus * s.at_once) for s in answer.stages]
+        listed = [(s.bracket, s.stage, s.nodes, s.gpus * s.at_once) for s in answer.segments]
     elif isinstance(answer, Result) and isinstance(answer.solution, RubberBandSolution):
         listed = [
             (bracket, number, stage.instances, stage.gpus)

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.judge.evaluation import cost_of
+from optplan.formulations.rubberband.laws.stages import option_of
 
 ListPlans = Callable[[RubberBandInstance], list[RubberBandSolution]]
 
@@ -26,7 +26,7 @@ def list_every_plan() -> ListPlans:
                     StageAllocation(instances=held, gpus=gpus)
                     for gpus in range(1, most * instance.cloud.gpus_per_instance + 1)
                     if not explain_refusal(instance, stage, gpus)
-                    for held in range(int(cost_of(instance, bracket, number, gpus).instances[0]), most + 1)
+                    for held in range(int(option_of(instance, bracket, number, gpus).instances[0]), most + 1)
                 ]
                 for number, stage in enumerate(stages)
             ]

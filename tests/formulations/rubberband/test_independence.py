@@ -86,7 +86,7 @@ def test_the_growing_search_grows() -> None:
     [
         (f"{_EXACT}.chains", "_run_usd", {}),
         (f"{_EXACT}.costs", "time_allocations", GROWING),
-        (f"{_EXACT}.costs", "missing_s", {}),
+        (f"{_EXACT}.costs", "missing_by_stage", {}),
         (f"{_EXACT}.costs", "expected_latest_s", GROWING),
         (f"{_EXACT}.chains", "growth", GROWING),
     ],
@@ -121,7 +121,7 @@ def test_wrong_costs_of_the_solver_prove_nothing(
     ("module", "name", "changes"),
     [
         (f"{_JUDGE}.evaluation", "option_of", {}),
-        (f"{_JUDGE}.evaluation", "missing_s", {}),
+        (f"{_JUDGE}.evaluation", "missing_by_stage", {}),
         (f"{_JUDGE}.evaluation", "expected_latest_s", GROWING),
     ],
 )

@@ -72,7 +72,7 @@ def counts(stage: SearchStage) -> tuple[int, int, int]:
 def test_the_textbook_plan() -> None:
     """Two instances, then one: 10 x 10 s and 30 x 6 s, and 2 x 100 + 180 instance-seconds of a tenth of a cent."""
     plan = planned(build(), [(2, 4), (1, 2)])
-    first, second = plan.stages
+    first, second = plan.segments
     assert (times(first), times(second)) == ((0.0, 0.0, 100.0), (100.0, 100.0, 280.0))
     assert (counts(first), counts(second)) == ((2, 2, 0), (1, 0, 1))
     assert (first.gpus, first.at_once) == (1, 4)
@@ -81,9 +81,9 @@ def test_the_textbook_plan() -> None:
     assert (second.kept, second.checkpoints) == (1, 1)
     assert plan.paid_until_end_of(first) == pytest.approx(0.20)
     assert plan.paid_until_end_of(second) == pytest.approx(0.38)
-    assert plan.total_usd == pytest.approx(0.38)
-    assert plan.minimum_charges_usd == 0.0
-    assert plan.objective == plan.expected["expected_usd"] == plan.total_usd
+    assert plan.totals()["cost_usd"] == pytest.approx(0.38)
+    assert sum(stage.minimum_charge_usd for stage in plan.segments) == 0.0
+    assert plan.objective == plan.expected["expected_usd"] == plan.totals()["cost_usd"]
     assert plan.resources["gpu"].billing is Billing.NODES
 
 
@@ -94,30 +94,33 @@ def test_growing_takes_time_that_is_paid() -> None:
     later: 50 s of the one held and 30 s of the new one. One trial on four GPUs: 120 s of two instances.
     """
     plan = planned(build(cloud={"provision_s": 20.0, "initialise_s": 30.0}), [(1, 2), (2, 4)])
-    first, second = plan.stages
+    first, second = plan.segments
     assert (times(first), times(second)) == ((0.0, 50.0, 250.0), (250.0, 300.0, 420.0))
-    assert [stage.growth_usd for stage in plan.stages] == pytest.approx([0.030, 0.080])
-    assert [stage.training_usd for stage in plan.stages] == pytest.approx([0.200, 0.240])
-    assert plan.total_usd == pytest.approx(0.55)
+    assert [stage.growth_usd for stage in plan.segments] == pytest.approx([0.030, 0.080])
+    assert [stage.training_usd for stage in plan.segments] == pytest.approx([0.200, 0.240])
+    assert plan.totals()["cost_usd"] == pytest.approx(0.55)
     assert (counts(first), counts(second)) == ((1, 1, 0), (2, 1, 0))
 
 
 def test_minimum_charges_are_apart() -> None:
     """Two instances for 100 s, one for 180 s more, at least 150 s each: the one that goes is charged for 50 s more."""
     plan = planned(build(cloud={"minimum_charge_s": 150.0}), [(2, 4), (1, 2)])
-    assert plan.minimum_charges_usd == pytest.approx(0.05)
-    assert plan.total_usd == pytest.approx(0.43)
-    assert plan.paid_until_end_of(plan.stages[-1]) == pytest.approx(0.38)
-    assert [stage.minimum_charge_usd for stage in plan.stages] == pytest.approx([0.05, 0.0])
+    assert sum(stage.minimum_charge_usd for stage in plan.segments) == pytest.approx(0.05)
+    assert plan.totals()["cost_usd"] == pytest.approx(0.43)
+    assert plan.paid_until_end_of(plan.segments[-1]) == pytest.approx(0.38)
+    assert [stage.minimum_charge_usd for stage in plan.segments] == pytest.approx([0.05, 0.0])
 
 
 def test_functions_are_paid_while_trials_run() -> None:
     """40 x 10 + 30 x 6 x 2 = 760 GPU-seconds of half a tenth of a cent, whatever is held; new instances load data."""
     cloud = {"billing": "per-function", "data_gb": 10.0, "data_price_usd_per_gb": 0.01}
     plan = planned(build(cloud=cloud), [(3, 4), (1, 2)])
-    assert [stage.training_usd for stage in plan.stages] == pytest.approx([0.20, 0.18])
-    assert [stage.growth_usd for stage in plan.stages] == pytest.approx([0.30, 0.0])
-    assert (plan.resources["gpu"].billing, plan.minimum_charges_usd) == (Billing.GPUS, 0.0)
+    assert [stage.training_usd for stage in plan.segments] == pytest.approx([0.20, 0.18])
+    assert [stage.growth_usd for stage in plan.segments] == pytest.approx([0.30, 0.0])
+    assert (plan.resources["gpu"].billing, sum(stage.minimum_charge_usd for stage in plan.segments)) == (
+        Billing.GPUS,
+        0.0,
+    )
 
 
 def test_brackets_side_by_side_begin_together() -> None:
@@ -130,7 +133,7 @@ def test_brackets_side_by_side_begin_together() -> None:
         [(3, 4)],
     ]
     plan = planned(instance, [(2, 4), (1, 2), (1, 2)], [(1, 2), (1, 2)], [(2, 3)])
-    assert [(s.bracket, s.stage, s.expected.start_s, s.end_s) for s in plan.stages] == [
+    assert [(s.bracket, s.stage, s.expected.start_s, s.end_s) for s in plan.segments] == [
         (1, 1, 0.0, 10.0),
         (1, 2, 10.0, 20.0),
         (1, 3, 20.0, 32.0),
@@ -138,22 +141,22 @@ def test_brackets_side_by_side_begin_together() -> None:
         (2, 2, 20.0, 32.0),
         (3, 1, 0.0, 40.0),
     ]
-    assert [stage.kept for stage in plan.stages] == [2, 1, 1, 1, 1, 1]
+    assert [stage.kept for stage in plan.segments] == [2, 1, 1, 1, 1, 1]
     # 2 x 10 + 10 + 12, 32 and 2 x 40 instance-seconds, each instance for at least 60 s
-    assert [plan.paid_until_end_of(s) for s in plan.stages if s.stage == 1] == pytest.approx([0.02, 0.02, 0.08])
+    assert [plan.paid_until_end_of(s) for s in plan.segments if s.stage == 1] == pytest.approx([0.02, 0.02, 0.08])
     # short of the 60 s: 50 and 28 s in the first bracket, 28 s in the second, 2 x 20 s in the third
-    assert plan.minimum_charges_usd == pytest.approx(0.146)
-    assert {s.pool for s in plan.stages} == {"bracket-1", "bracket-2", "bracket-3"}
-    assert [s.enter for s in plan.stages if s.stage == 1] == [Started()] * 3
+    assert sum(stage.minimum_charge_usd for stage in plan.segments) == pytest.approx(0.146)
+    assert {s.pool for s in plan.segments} == {"bracket-1", "bracket-2", "bracket-3"}
+    assert [s.enter for s in plan.segments if s.stage == 1] == [Started()] * 3
 
 
 def test_brackets_in_sequence_begin_anew_on_the_same_cluster() -> None:
     """After a bracket's last stage one trial is kept; the next one's trials come from nowhere, so that none moves."""
     experiment = {"form": "hyperband", "most_iterations": 4, "eta": 2}
     plan = planned(build(experiment=experiment), [(2, 4), (2, 4), (1, 2), (1, 2), (1, 2), (2, 3)])
-    assert [stage.kept for stage in plan.stages] == [2, 1, 1, 1, 1, 1]
-    assert [stage.moves for stage in plan.stages] == [0, 2, 0, 0, 1, 0]
-    assert [counts(stage) for stage in plan.stages] == [
+    assert [stage.kept for stage in plan.segments] == [2, 1, 1, 1, 1, 1]
+    assert [stage.moves for stage in plan.segments] == [0, 2, 0, 0, 1, 0]
+    assert [counts(stage) for stage in plan.segments] == [
         (2, 2, 0),
         (2, 0, 0),
         (1, 0, 1),
@@ -161,10 +164,10 @@ def test_brackets_in_sequence_begin_anew_on_the_same_cluster() -> None:
         (1, 0, 0),
         (2, 1, 0),
     ]
-    assert plan.stages[-1].end_s == plan.expected["expected_s"]
+    assert plan.segments[-1].end_s == plan.expected["expected_s"]
     assert [unit.members for unit in plan.units] == [4, 2, 3]
-    assert plan.stages[3].enter == AllEnded(segments=("b1-s3",))
-    assert plan.stages[5].exit == IterationsDone(iterations=4)
+    assert plan.segments[3].enter == AllEnded(segments=("b1-s3",))
+    assert plan.segments[5].exit == IterationsDone(iterations=4)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_moves_are_those_that_cannot_be_avoided(chain: list[tuple[int, int]], mo
     training = {"seconds_per_iteration": {"1": 10.0, "2": 6.0, "4": 4.0, "8": 3.0}}
     experiment = {"form": "stages", "stages": stages}
     plan = planned(build(cloud={"gpus_per_instance": 4}, experiment=experiment, training=training), chain)
-    assert [stage.moves for stage in plan.stages] == moves
+    assert [stage.moves for stage in plan.segments] == moves
 
 
 def test_segments_say_who_holds_what_and_until_when() -> None:
@@ -238,13 +241,15 @@ def test_the_bill_and_the_clock_add_up(
         spanned = stage["trials"] * max(1, gpus // stage["trials"] // 2)
         chain.append((spanned + spare, gpus))
     plan = planned(instance, chain)
-    paid = math.fsum(stage.training_usd + stage.growth_usd for stage in plan.stages) + plan.minimum_charges_usd
-    assert paid == pytest.approx(plan.total_usd)
-    assert plan.total_usd == pytest.approx(plan.expected["expected_usd"])
+    paid = math.fsum(stage.training_usd + stage.growth_usd for stage in plan.segments) + sum(
+        stage.minimum_charge_usd for stage in plan.segments
+    )
+    assert paid == pytest.approx(plan.totals()["cost_usd"])
+    assert plan.totals()["cost_usd"] == pytest.approx(plan.expected["expected_usd"])
     totals = plan.totals()
-    assert totals["time_s"] == pytest.approx(plan.stages[-1].end_s) == pytest.approx(plan.expected["expected_s"])
+    assert totals["time_s"] == pytest.approx(plan.segments[-1].end_s) == pytest.approx(plan.expected["expected_s"])
     assert totals["gpu_hours"] == pytest.approx(plan.expected["held_gpu_hours"])
     assert totals["busy_gpu_hours"] == pytest.approx(plan.expected["busy_gpu_hours"])
-    for before, after in zip(plan.stages, plan.stages[1:], strict=False):
+    for before, after in zip(plan.segments, plan.segments[1:], strict=False):
         assert after.expected.start_s == before.end_s
         assert after.nodes == before.nodes + after.added - after.released

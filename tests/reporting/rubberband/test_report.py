@@ -56,7 +56,7 @@ def test_brackets_are_drawn_together(side_by_side: RubberBandInstance) -> None:
     result = solve(side_by_side)
     plan = plan_of(side_by_side, result)
     (line,) = PRESENTER.draw_plan(side_by_side, result).data
-    assert line.y[0] == sum(stage.nodes for stage in plan.stages if stage.stage == 1)
+    assert line.y[0] == sum(stage.nodes for stage in plan.segments if stage.stage == 1)
     assert line.y[-1] == 0
     assert "stage 3.1: 3 trials" in line.hovertext[0]
 

@@ -48,8 +48,8 @@ def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) 
     return Allocations(gpus, per_trial, slots, needed, spanned)
 
 
-def list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
-    """List every allocation that the rules allow a stage of so many trials, by machines and then by GPUs."""
+def list_allowed(instance: RubberBandInstance, trials: int, mode: AllocationRule | None = None) -> Allocations:
+    """List every allocation that the instance, or a stricter mode, allows so many trials, by machines, then by GPUs."""
     training, cloud = instance.training, instance.cloud
     slots = np.arange(1, trials, dtype=np.int64)
     most = training.largest_gpus
@@ -58,7 +58,7 @@ def list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
         each = cloud.gpus_per_instance * max(cloud.most_instances // trials, 1)
         most = each if most is None else min(most, each)
     widths = np.arange(training.least_gpus, (most or 0) + 1, dtype=np.int64)
-    if instance.mode is AllocationRule.FAIR:
+    if (mode or instance.mode) is AllocationRule.FAIR:
         slots = slots[trials % slots == 0]
         widths = widths[widths % training.least_gpus == 0]
     read = read_allocations(instance, trials, np.concatenate([slots * training.least_gpus, widths * trials]))

@@ -59,6 +59,11 @@ class _Duration(FrozenModel):
         """Whether it is normal for all that matters; a constant is, with deviation zero."""
         return self.is_constant
 
+    def scaled(self, factor: float) -> Self:
+        """Return the distribution of ``factor`` times the duration: all its figures are seconds."""
+        seconds = (name for name in type(self).model_fields if name != "form")
+        return self.replace(**{name: factor * getattr(self, name) for name in seconds})
+
     def cdf(self, t: FloatArray) -> FloatArray:
         """Return P(X <= t) for each t."""
         return np.where(t >= self.expected_s, 1.0, 0.0) if self.is_constant else self._cdf(t)
@@ -91,10 +96,6 @@ class ConstantDistribution(_Duration):
     def expected_s(self) -> float:
         """Mean."""
         return self.value_s
-
-    def scaled(self, factor: float) -> ConstantDistribution:
-        """Return the distribution of ``factor`` times the duration."""
-        return ConstantDistribution(value_s=factor * self.value_s)
 
 
 class NormalDistribution(_Duration):
@@ -130,10 +131,6 @@ class NormalDistribution(_Duration):
     def is_normal(self) -> bool:
         """Whether clipping is negligible."""
         return self.mean_s >= _NEGLIGIBLE_DEVIATIONS * self.sd_s
-
-    def scaled(self, factor: float) -> NormalDistribution:
-        """Return the distribution of ``factor`` times the duration."""
-        return NormalDistribution(mean_s=factor * self.mean_s, sd_s=factor * self.sd_s)
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         from scipy.special import ndtr
@@ -185,10 +182,6 @@ class LogNormalDistribution(_Duration):
     def deviation_s(self) -> float:
         """Standard deviation."""
         return self.sd_s
-
-    def scaled(self, factor: float) -> LogNormalDistribution:
-        """Return the distribution of ``factor`` times the duration."""
-        return LogNormalDistribution(mean_s=factor * self.mean_s, sd_s=factor * self.sd_s)
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         from scipy.special import ndtr
@@ -243,10 +236,6 @@ class EmpiricalDistribution(_Duration):
     @cached_property
     def _sums(self) -> FloatArray:
         return np.concatenate([[0.0], np.cumsum(self.values_s)])
-
-    def scaled(self, factor: float) -> EmpiricalDistribution:
-        """Return the distribution of ``factor`` times the duration."""
-        return EmpiricalDistribution(values_s=factor * self.values_s)
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         return np.searchsorted(self.values_s, t, side="right") / self.values_s.size

@@ -7,10 +7,10 @@ Glossary: a *trial* is one configuration of a search; a *stage* ends when all it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -131,10 +131,8 @@ class RubberBandInstance(TimeAndMoney, Instance["RubberBandSolution"]):
     @property
     def problem(self) -> Problem:
         """Which problem is asked."""
-        is_sure = self.confidence is None
-        if self.objective is Objective.TIME:
-            return Problem.FASTEST if is_sure else Problem.FASTEST_WITH_CONFIDENCE
-        return Problem.CHEAPEST if is_sure else Problem.CHEAPEST_WITH_CONFIDENCE
+        plain = super().problem
+        return Problem(plain if self.confidence is None else f"{plain}-with-confidence")
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
         """Return the fields to change so that another problem is asked; limits stay, and its own may have to be added.
@@ -143,13 +141,12 @@ class RubberBandInstance(TimeAndMoney, Instance["RubberBandSolution"]):
         """
         if problem not in list(Problem):
             raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
-        by_time = problem in (Problem.FASTEST, Problem.FASTEST_WITH_CONFIDENCE)
-        objective = Objective.TIME if by_time else Objective.COST
-        if problem in (Problem.FASTEST, Problem.CHEAPEST):
-            return {"objective": objective, "confidence": None}
+        plain = problem.removesuffix("-with-confidence")
+        if plain == problem:
+            return super().fields_of_problem(plain) | {"confidence": None}
         if self.confidence is None:
             raise UsageError(f"problem: {problem} needs the probability; give one, as in --set confidence=0.95")
-        return {"objective": objective}
+        return super().fields_of_problem(plain)
 
     @property
     def has_limit(self) -> bool:
@@ -259,6 +256,11 @@ class StageAllocation(FrozenModel):
 
     instances: Annotated[int, Field(ge=1), NUMBER]  #: Held through the stage, m.
     gpus: Annotated[int, Field(ge=1), NUMBER]  #: Used in it, a, of the m * g that are held.
+
+    @classmethod
+    def of_stages(cls, instances: Iterable[int], gpus: Iterable[int]) -> tuple[Self, ...]:
+        """Return what stages get, from what each holds and uses."""
+        return tuple(cls(instances=held, gpus=used) for held, used in zip(instances, gpus, strict=True))
 
 
 class RubberBandSolution(Solution):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +18,6 @@ import numpy as np
 from optplan.contracts.result import (
     Answer,
     Infeasibility,
-    Relaxation,
     ShadowPrice,
     SolveRequest,
     Status,
@@ -49,9 +49,7 @@ def explain_shortfall(
     instance: RubberBandInstance, chains: tuple[Chain, ...], request: SolveRequest
 ) -> Answer[RubberBandSolution]:
     """Say why no plan keeps the limit, and which limit would do; unknown when time runs out before that is known."""
-    found = [
-        find_fastest(chain, request) if _limits_time(instance) else find_cheapest(chain, request) for chain in chains
-    ]
+    found = [find_leanest(instance, chain, request) for chain in chains]
     if any(one.stopped_by is not None for one in found):
         warning = f"no plan keeps the {instance.limit_name}; what would do is not known yet: give it more time"
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT, warnings=(warning,))
@@ -61,47 +59,34 @@ def explain_shortfall(
     words = _explain_time if _limits_time(instance) else _explain_cost
     reason = words(instance, chains, found, slowest)
     relaxation = instance.relax(instance.limit_name, least, enough=least)
-    charged = not _limits_time(instance) and any(chain.charges is not None for chain in chains)
-    if charged:
-        infeasibility = _prove_charged(relaxation, reason, request)
+    if not _limits_time(instance) and any(chain.charges is not None for chain in chains):
+        # Minimum charges come on top of what multipliers bound: the claim rests on a division into cases.
+        own = TreeCertificate(rule=CHARGES, bound=least, limit=relaxation.limit) if request.certify else None
+        infeasibility = Infeasibility(
+            reason=reason,
+            relaxations=(relaxation.replace(certificate=own),),
+            certificate=TreeCertificate(rule=CHARGES) if request.certify else None,
+        )
     else:
         # Only costs of several brackets add up; of their times the longest counts alone.
         several = not _limits_time(instance) and len(chains) > 1
         parts = {f"bracket {number}": amount for number, amount in enumerate(amounts, start=1)} if several else {}
-        infeasibility = _prove_plain(relaxation.replace(parts=parts), reason)
+        multipliers = {relaxation.limit: 1.0}
+        infeasibility = Infeasibility(
+            reason=reason,
+            relaxations=(relaxation.replace(parts=parts, multipliers=multipliers),),
+            multipliers=multipliers,
+            factor=least / relaxation.given,
+        )
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=infeasibility)
 
 
-def _prove_plain(relaxation: Relaxation, reason: str) -> Infeasibility:
-    """Rest the claim on what plans need at least of the one limit."""
-    multipliers = {relaxation.limit: 1.0}
-    return Infeasibility(
-        reason=reason,
-        relaxations=(relaxation.replace(multipliers=multipliers),),
-        multipliers=multipliers,
-        factor=relaxation.least_feasible / relaxation.given,
-    )
-
-
-def _prove_charged(relaxation: Relaxation, reason: str, request: SolveRequest) -> Infeasibility:
-    """Rest the claim on a division into cases, as minimum charges come on top of what multipliers bound."""
-    least = TreeCertificate(rule=CHARGES, bound=relaxation.least_feasible, limit=relaxation.limit)
-    return Infeasibility(
-        reason=reason,
-        relaxations=(relaxation.replace(certificate=least if request.certify else None),),
-        certificate=TreeCertificate(rule=CHARGES) if request.certify else None,
-    )
-
-
-def find_fastest(chain: Chain, request: SolveRequest) -> HeldShortfall:
-    """Find the least expected seconds of any plan of a bracket."""
-    return find_least(chain.graph, effort=Effort(request.stopwatch), charges=chain.charges)
-
-
-def find_cheapest(chain: Chain, request: SolveRequest) -> HeldShortfall:
-    """Find the least expected US dollars of any plan of a bracket, minimum charges included."""
-    charges = exchange_charges(chain.charges)
-    return find_least(chain.graph.exchanged(), effort=Effort(request.stopwatch), charges=charges)
+def find_leanest(instance: RubberBandInstance, chain: Chain, request: SolveRequest) -> HeldShortfall:
+    """Find what any plan of a bracket needs of the limit: expected seconds, or US dollars, minimum charges included."""
+    effort = Effort(request.stopwatch)
+    if _limits_time(instance):
+        return find_least(chain.graph, effort=effort, charges=chain.charges)
+    return find_least(chain.graph.exchanged(), effort=effort, charges=exchange_charges(chain.charges))
 
 
 def _limits_time(instance: RubberBandInstance) -> bool:
@@ -219,15 +204,13 @@ def choose_chains(
         return _choose_cheapest(candidates, most)
     # The completion time is that of some candidate, and the cheapest choice within a time gets no dearer with it.
     times = sorted({candidate.seconds for listed in candidates for candidate in listed})
-    first, last = 0, len(times)
-    while first < last:
-        middle = (first + last) // 2
-        chosen = _choose_cheapest(candidates, times[middle])
-        if chosen is not None and math.fsum(each.usd for each in chosen) <= most:
-            last = middle
-        else:
-            first = middle + 1
-    return _choose_cheapest(candidates, times[first]) if first < len(times) else None
+
+    def keeps_budget(within_s: float) -> bool:
+        chosen = _choose_cheapest(candidates, within_s)
+        return chosen is not None and math.fsum(each.usd for each in chosen) <= most
+
+    place = bisect_left(times, True, key=keeps_budget)
+    return _choose_cheapest(candidates, times[place]) if place < len(times) else None
 
 
 def _choose_cheapest(candidates: Sequence[Sequence[PricedChain]], most_s: float) -> tuple[PricedChain, ...] | None:
@@ -244,9 +227,9 @@ def write_solution(chosen: Sequence[PricedChain]) -> RubberBandSolution:
 
 def answer_without_plan(instance: RubberBandInstance, request: SolveRequest, what: str) -> Answer[RubberBandSolution]:
     """Answer where ``what`` was not found: infeasible where nobody can, otherwise unknown, with a warning."""
-    infeasible = answer_if_infeasible(instance, request)
-    if infeasible is not None:
-        return infeasible
+    found = find_least_plans(instance, request)
+    if isinstance(found, Answer):
+        return found
     amount, unit = instance.limit_as_given(instance.limit_name)
     message = f"no {what} keeps the {instance.limit_name} of {amount:g} {unit}"
     if request.stopwatch.expired:
@@ -254,28 +237,21 @@ def answer_without_plan(instance: RubberBandInstance, request: SolveRequest, wha
     return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=(f"{message}; other plans do",))
 
 
-def answer_if_infeasible(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution] | None:
-    """Return the answer that no plan keeps the limit, or None when one does or time runs out."""
-    found = find_least_plans(instance, request)
-    return found if isinstance(found, Answer) else None
-
-
 def find_least_plans(
     instance: RubberBandInstance, request: SolveRequest
 ) -> tuple[PricedChain, ...] | Answer[RubberBandSolution]:
     """Return by bracket the plan that needs least of the limit; none out of time; the answer if these miss it."""
     most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
-    in_time = instance.objective is Objective.COST
     try:
         chains = state_chains(instance, request.stopwatch)
     except OutOfEffortError:
         return ()
-    found = [find_fastest(chain, request) if in_time else find_cheapest(chain, request) for chain in chains]
+    found = [find_leanest(instance, chain, request) for chain in chains]
     paths = [(chain, one.options) for chain, one in zip(chains, found, strict=True) if one.options is not None]
     if any(one.stopped_by is not None for one in found) or len(paths) < len(chains):
         return ()
     amounts = [one.least for one in found]
-    if (max(amounts) if in_time else math.fsum(amounts)) > most:
+    if (max(amounts) if _limits_time(instance) else math.fsum(amounts)) > most:
         return explain_shortfall(instance, chains, request)
     alone = isolate_brackets(instance)
     return tuple(price_chain(one, chain.write(options)) for one, (chain, options) in zip(alone, paths, strict=True))

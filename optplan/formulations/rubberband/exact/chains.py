@@ -30,7 +30,6 @@ from optplan.formulations.rubberband.exact.costs import (
     growth,
     lasts,
     stage_options,
-    state_charges,
 )
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
@@ -64,10 +63,7 @@ class Chain:
         held, needed = self.held[self.graph.node[options]], self.graph.needed
         if not self.is_paid and needed is not None:
             held = np.minimum(held, np.maximum.accumulate(self.held[needed[options]][::-1])[::-1])
-        return tuple(
-            StageAllocation(instances=instances, gpus=gpus)
-            for instances, gpus in zip(held.tolist(), self.gpus[options].tolist(), strict=True)
-        )
+        return StageAllocation.of_stages(held.tolist(), self.gpus[options].tolist())
 
 
 def state_chains(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[Chain, ...]:
@@ -79,18 +75,18 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
     """State one bracket, whatever the limit; raises OutOfEffortError when the stopwatch has expired."""
     stages = range(len(instance.brackets[bracket]))
     offered = [stage_options(instance, bracket, stage, stopwatch=stopwatch) for stage in stages]
-    lasting = not instance.has_minimum_charges or all(
-        lasts(instance, bracket, stage, options).all() for stage, options in enumerate(offered)
-    )
+    lasting = [lasts(instance, bracket, stage, options) for stage, options in enumerate(offered)]
+    charged = not all(each.all() for each in lasting)
     _require_few("this search may hold {} numbers of instances", list_held(instance, offered).size, _MOST_HELD)
-    counts = list_held(instance, offered, charged=not lasting)
-    layers, gpus, needed = [], [], []
+    counts = list_held(instance, offered, charged=charged)
+    layers, gpus, needed, lasting_options = [], [], [], []
     for stage, options in enumerate(offered):
-        node, position = _choose_options(instance, bracket, stage, counts)
+        node, position = _choose_options(instance, bracket, stage, options, counts)
         seconds = options.expected_s[position]
         layers.append((node, _run_usd(instance, options, position, counts[node]), seconds))
         gpus.append(options.gpus[position])
         needed.append(np.searchsorted(counts, options.instances[position]))
+        lasting_options.append(lasting[stage][position])
 
     def grow(before: IntArray, after: IntArray) -> FloatArray:
         return np.array(growth(instance, counts[before], counts[after])[::-1])
@@ -101,7 +97,9 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
     graph = replace(graph, needed=np.concatenate(needed), even=even)
     useful = ExchangeRules(graph).list_useful() if is_paid else np.arange(graph.node.size)
     held, used, graph = counts[graph.list_nodes(useful)], np.concatenate(gpus)[useful], graph.keep(useful)
-    return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used), is_paid)
+    alone = np.concatenate(lasting_options)[useful]
+    charges = None if alone.all() else MinimumCharges(instance, bracket, graph, held, used, alone)
+    return Chain(graph, held, used, charges, is_paid)
 
 
 def _require_few(what: str, count: int, most: int) -> None:
@@ -134,10 +132,9 @@ def _run_usd(instance: RubberBandInstance, options: StageOptions, position: IntA
 
 
 def _choose_options(
-    instance: RubberBandInstance, bracket: int, stage: int, held: IntArray
+    instance: RubberBandInstance, bracket: int, stage: int, options: StageOptions, held: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the nodes, in order, and the positions of the options that can be best while so much is held."""
-    options = stage_options(instance, bracket, stage)
     fitting = np.searchsorted(options.instances, held, side="right")
     if not instance.cloud.is_per_instance:
         return _list_undominated(options, fitting)

@@ -26,9 +26,9 @@ from optplan.contracts.result import (
     TreeCertificate,
     status_of,
 )
-from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.both_limits import UNITS, solve_held_paths
-from optplan.formulations.rubberband.exact.bracket_choice import find_cheapest, find_fastest
+from optplan.formulations.rubberband.exact.bracket_choice import find_leanest
 from optplan.formulations.rubberband.exact.chains import state_chains, write_solution
 from optplan.formulations.rubberband.exact.costs import find_chance
 from optplan.formulations.rubberband.exact.held_paths import solve_chain
@@ -98,8 +98,7 @@ class _Search:
 
     def run(self) -> None:
         """Look at some amounts, then between the two that matter."""
-        find = find_fastest if self.instance.objective is Objective.COST else find_cheapest
-        least = max(find(chain, self.request).least for chain in self.chains)
+        least = max(find_leanest(self.instance, chain, self.request).least for chain in self.chains)
         cheapest = self._plan(math.inf)
         if cheapest is None or self.best is cheapest:
             return

@@ -18,18 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.parts import Description
-from optplan.formulations.rubberband.data.allocations import Allocations, read_allocations
+from optplan.formulations.rubberband.data.allocations import Allocations, list_allowed, read_allocations
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     DEADLINE,
     AllocationRule,
     RubberBandInstance,
     RubberBandSolution,
+    recall,
 )
 from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT
-from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, latest_law, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import (
+    completion_law,
+    expected_latest_s,
+    latest_law,
+    missing_by_stage,
+)
 from optplan.formulations.rubberband.laws.stages import (
     StageOptions,
     TrialTime,
@@ -60,13 +65,14 @@ def stage_options(
     """
     which = instance.brackets[bracket][stage]
     key = ("options", which.trials, which.iterations, None if gpus is None else gpus.tobytes())
-    if key not in instance.solver_cache:
+
+    def time_chosen() -> StageOptions:
         trials = which.trials
         chosen = _list_allocations(instance, trials) if gpus is None else read_allocations(instance, trials, gpus)
         effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
-        instance.solver_cache[key] = time_allocations(instance, which, chosen, lambda: effort.charge_labels(0, 0))
-    options: StageOptions = instance.solver_cache[key]
-    return options
+        return time_allocations(instance, which, chosen, lambda: effort.charge_labels(0, 0))
+
+    return recall(instance.solver_cache, key, time_chosen)
 
 
 def count_options(instance: RubberBandInstance) -> int:
@@ -76,47 +82,20 @@ def count_options(instance: RubberBandInstance) -> int:
 
 def _list_allocations(instance: RubberBandInstance, trials: int) -> Allocations:
     """List what may be best, by instances and then by GPUs."""
-    least = instance.training.least_gpus
-    gpus = np.concatenate([_list_slots(instance, trials) * least, _list_widths(instance, trials) * trials])
-    read = read_allocations(instance, trials, np.unique(gpus))
-    kept = instance.training.knows(read.gpus_per_trial, read.spanned)
-    if instance.cloud.most_instances is not None:
-        kept &= read.instances <= instance.cloud.most_instances
-    rows = np.flatnonzero(kept)
-    return read.take(rows[np.lexsort((read.gpus[rows], read.instances[rows]))])
-
-
-def _list_slots(instance: RubberBandInstance, trials: int) -> IntArray:
-    """List numbers of slots below the number of trials."""
-    slots = np.arange(1, trials, dtype=np.int64)
-    if instance.mode is AllocationRule.FAIR:
-        factors: IntArray = slots[trials % slots == 0]
-        return factors
-    waves = -(-trials // slots)
-    fewest = np.diff(waves, prepend=trials + 1) != 0
-    fitting = max(instance.cloud.gpus_per_instance // instance.training.least_gpus, 1)
-    # With noise, more slots than the waves need leave fewer long chains to wait for.
-    kept: IntArray = slots[fewest | (slots % fitting == 0) | (slots == trials - 1)]
-    return kept
-
-
-def _list_widths(instance: RubberBandInstance, trials: int) -> IntArray:
-    """List GPUs per trial for all trials at once."""
-    training, per_instance = instance.training, instance.cloud.gpus_per_instance
-    most = training.largest_gpus
-    if instance.cloud.most_instances is not None:
-        whole = per_instance * (instance.cloud.most_instances // trials)
-        reachable = max(whole, per_instance)
-        most = reachable if most is None else min(most, reachable)
-    widths = np.arange(training.least_gpus, (most or 0) + 1, dtype=np.int64)
-    if instance.mode is AllocationRule.FAIR:
-        widths = widths[widths % training.least_gpus == 0]
+    read, training, per_instance = list_allowed(instance, trials), instance.training, instance.cloud.gpus_per_instance
+    if instance.mode is AllocationRule.ANY:
+        # With noise, more slots than the waves need leave fewer long chains to wait for.
+        slots, fitting = read.slots, max(per_instance // training.least_gpus, 1)
+        waits = np.flatnonzero(slots < trials)
+        useful = (slots == trials) | (slots % fitting == 0) | (slots == trials - 1)
+        useful[waits] |= np.diff(-(-trials // slots[waits]), prepend=trials + 1) != 0
+        read = read.take(np.flatnonzero(useful))
     if not instance.cloud.is_per_instance:
-        return widths
+        return read
     # Instances are paid whole, so GPUs of theirs are left idle only where more of them are slower.
-    corners = [*training.corners(), most or 0]
-    kept: IntArray = widths[(widths <= per_instance) | (widths % per_instance == 0) | np.isin(widths, corners)]
-    return kept
+    widths = read.gpus_per_trial
+    useful = (read.slots < trials) | (widths <= per_instance) | (widths % per_instance == 0)
+    return read.take(np.flatnonzero(useful | np.isin(widths, [*training.corners(), widths.max(initial=0)])))
 
 
 #: Cells of the grid on which a probability is computed first, and how near the confidence it is computed anew.
@@ -270,28 +249,7 @@ class MinimumCharges:
 
 def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[int], gpus: list[int]) -> float:
     """Return what minimum charges add to the cost of a whole path, from what each stage holds and uses."""
-    if not instance.has_minimum_charges:
-        return 0.0
-    missing = [
-        each.count * missing_s(instance, bracket, held[: each.last + 1], gpus[: each.last + 1], each.first)
-        for each in group_held(held)
-    ]
-    return instance.cloud.price_usd_per_s * math.fsum(missing)
-
-
-def state_charges(
-    instance: RubberBandInstance, bracket: int, graph: HeldGraph, held: IntArray, gpus: IntArray
-) -> MinimumCharges | None:
-    """State the minimum charges of a bracket's graph; None where every option takes them alone."""
-    if not instance.has_minimum_charges:
-        return None
-    lasting = np.zeros(gpus.size, dtype=np.bool_)
-    for stage in range(graph.num_layers):
-        options, own = stage_options(instance, bracket, stage), graph.options(stage)
-        order = np.argsort(options.gpus)
-        place = order[np.searchsorted(options.gpus[order], gpus[own])]
-        lasting[own] = lasts(instance, bracket, stage, options)[place]
-    return None if lasting.all() else MinimumCharges(instance, bracket, graph, held, gpus, lasting)
+    return instance.cloud.price_usd_per_s * math.fsum(missing_by_stage(instance, bracket, held, gpus))
 
 
 def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int, quickest: IntArray) -> FloatArray:
@@ -309,7 +267,9 @@ def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int
 
 
 def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: StageOptions) -> NDArray[np.bool_]:
-    """Say for each option (A,) of a stage whether it alone is certain to last as long as the minimum charge."""
+    """Say for each option (A,) of a stage whether it alone is certain to use up the minimum charge, if there is one."""
+    if not instance.has_minimum_charges:
+        return np.ones(options.gpus.shape, dtype=np.bool_)
     minimum_s, which = instance.cloud.minimum_charge_s, instance.brackets[bracket][stage]
     if not instance.is_random:
         return np.asarray(options.expected_s >= minimum_s)

@@ -12,7 +12,6 @@ by the brackets' own bounds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from optplan.contracts.result import (
     status_of,
 )
 from optplan.formulations.rubberband.data.instance import BUDGET, Objective, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.exact.bracket_choice import explain_shortfall, find_cheapest, price_limit
+from optplan.formulations.rubberband.exact.bracket_choice import explain_shortfall, find_leanest, price_limit
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
 from optplan.formulations.rubberband.exact.costs import count_options
 from optplan.schema import FloatArray, IntArray
@@ -42,43 +41,35 @@ from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.single import find_multiplier_range
 
 
-@dataclass(frozen=True)
-class _Convexified:
-    """The optimum of the convexified problem: the least time, and the prices of the budget on either side of it."""
-
-    time_s: float
-    less: float
-    more: float
-
-
 def solve_side_by_side(
     instance: RubberBandInstance, chains: tuple[Chain, ...], budget_usd: float, request: SolveRequest
 ) -> Answer[RubberBandSolution]:
     """Find the fastest plan of several clusters within a budget for all of them together."""
-    cheapest = [find_cheapest(chain, request) for chain in chains]
+    cheapest = [find_leanest(instance, chain, request) for chain in chains]
     if math.fsum(one.least for one in cheapest) > budget_usd * (1.0 + LIMIT_TOLERANCE):
         return explain_shortfall(instance, chains, request)
-    convexified = _solve_convexified(chains, budget_usd)
-    search = _Halving(chains, budget_usd, convexified.time_s, request)
-    search.offer(cheapest)
+    least_s, less, more = _solve_convexified(chains, budget_usd)
+    search = _Halving(chains, budget_usd, least_s, request)
+    if all(one.stopped_by is None for one in cheapest):
+        search.take([one.options for one in cheapest if one.options is not None])
     stopped_by = None
     try:
         search.run()
     except OutOfEffortError as stop:
         stopped_by = stop.limit
-    multipliers = {BUDGET: convexified.more}
+    multipliers = {BUDGET: more}
     # At this multiplier the dual bound is the convexified optimum itself.
     bound_s = min(search.upper_s, search.lower_s)
     certificates: list[LagrangianCertificate | EnumeratedCertificate] = [
-        LagrangianCertificate(multipliers=multipliers, bound=convexified.time_s)
+        LagrangianCertificate(multipliers=multipliers, bound=least_s)
     ]
     proof = BoundProof.LAGRANGIAN
-    if bound_s > convexified.time_s:
+    if bound_s > least_s:
         proof = BoundProof.ENUMERATED
         certificates.append(
             EnumeratedCertificate(
                 multipliers=multipliers,
-                allowance=bound_s - convexified.time_s,
+                allowance=bound_s - least_s,
                 optimum=search.upper_s if bound_s == search.upper_s else None,
                 bound=bound_s,
             )
@@ -93,13 +84,16 @@ def solve_side_by_side(
         bound=bound_s,
         bound_proof=proof,
         certificates=tuple(certificates),
-        shadow_prices={BUDGET: price_limit(instance, convexified.less, convexified.more)},
+        shadow_prices={BUDGET: price_limit(instance, less, more)},
         counters={"steps": float(search.steps)},
     )
 
 
-def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> _Convexified:
-    """Find the least time at which the brackets' lower hulls together keep the budget, and the slopes there."""
+def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> tuple[float, float, float]:
+    """Find the least time at which the brackets' lower hulls together keep the budget; and the slopes on either side.
+
+    These are the prices of the budget in seconds per US dollar, less of it first.
+    """
     hulls = [build_frontier(chain.graph) for chain in chains]
     earliest = max(float(hull.consumption[0]) for hull in hulls)
     times = np.unique(np.concatenate([hull.consumption for hull in hulls]))
@@ -108,12 +102,12 @@ def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> _Convexi
     if usd[0] <= budget_usd * (1.0 + LIMIT_TOLERANCE):
         # More money gains nothing; less of it costs time only when all of it is needed.
         at_least = usd[0] >= budget_usd * (1.0 - LIMIT_TOLERANCE)
-        return _Convexified(earliest, _price_after(times, usd, 0) if at_least else 0.0, 0.0)
+        return earliest, _price_after(times, usd, 0) if at_least else 0.0, 0.0
     place = int(np.argmax(usd <= budget_usd * (1.0 + LIMIT_TOLERANCE)))
     slope = (times[place] - times[place - 1]) / (usd[place - 1] - usd[place])
     time_s = float(times[place] - slope * max(0.0, budget_usd - usd[place]))
     at_end = abs(usd[place] - budget_usd) <= LIMIT_TOLERANCE * budget_usd
-    return _Convexified(time_s, _price_after(times, usd, place) if at_end else float(slope), float(slope))
+    return time_s, _price_after(times, usd, place) if at_end else float(slope), float(slope)
 
 
 def _price_after(times: FloatArray, usd: FloatArray, place: int) -> float:
@@ -134,13 +128,6 @@ class _Halving:
         self.paths: list[IntArray] | None = None
         self.request = request
         self.steps = 0
-
-    def offer(self, cheapest: list[HeldShortfall]) -> None:
-        paths = [one.options for one in cheapest]
-        if any(one.stopped_by is not None for one in cheapest):
-            return
-        found = [path for path in paths if path is not None]
-        self._take(found)
 
     def run(self) -> None:
         while self.upper_s > self.lower_s and not closes_gap(self.upper_s, self.lower_s, self.request.gap):
@@ -172,14 +159,14 @@ class _Halving:
         if bound_usd > self.budget_usd:
             self._exclude(within_s)
         else:
-            self._take(paths)
+            self.take(paths)
 
     def _exclude(self, within_s: float) -> None:
         self.lower_s = max(self.lower_s, within_s)
         if self.upper_s <= self.lower_s * (1.0 + MEETING):
             self.lower_s = self.upper_s
 
-    def _take(self, paths: list[IntArray]) -> None:
+    def take(self, paths: list[IntArray]) -> None:
         time_s = max(
             float(chain.graph.follow(path[None]).used[0]) for chain, path in zip(self.chains, paths, strict=True)
         )

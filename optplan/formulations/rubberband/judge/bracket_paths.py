@@ -6,22 +6,16 @@ Written apart from the solver: growths are computed pair by pair, options are al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, UnlistedError
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.judge.evaluation import growth, list_costs
-from optplan.formulations.rubberband.judge.paths import (
-    Cut,
-    Paths,
-    WalkCharges,
-    bound_charges,
-    join_paths,
-)
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
+from optplan.formulations.rubberband.judge.evaluation import expected_costs, growth, list_costs
+from optplan.formulations.rubberband.judge.paths import ChargedOptions, Cut, Paths, bound_charges, join_paths
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.judging.loops import sweep_undominated
 from optplan.progress import Stopwatch
@@ -37,86 +31,63 @@ _MOST_AT_ONCE = 1 << 20
 _MOST_CELLS, _MOST_NUMBERS = 1 << 22, 1 << 25
 
 
-@dataclass(frozen=True)
-class Point:
-    """What a path takes."""
-
-    seconds: float
-    usd: float
-
-    def weigh(self, usd_weight: float, s_weight: float) -> float:
-        """Return the weighted sum."""
-        return usd_weight * self.usd + s_weight * self.seconds
-
-
 @dataclass(frozen=True, eq=False)
 class NearPaths:
     """Whole paths (P,), with the ends between which their expected costs lie, minimum charges included."""
 
     paths: Paths
-    seconds: FloatArray
     low_usd: FloatArray
     high_usd: FloatArray
 
-    def take(self, rows: IntArray) -> NearPaths:
-        """Return some of them, in that order."""
-        return NearPaths(self.paths.take(rows), self.seconds[rows], self.low_usd[rows], self.high_usd[rows])
 
-
-class BracketPaths:
+class BracketPaths(ChargedOptions):
     """All paths of one bracket, whatever the limits; what takes long raises OutOfTime when its time is over."""
 
     def __init__(self, instance: RubberBandInstance, bracket: int, stopwatch: Stopwatch) -> None:
-        self.instance = instance
-        self.bracket = bracket
-        self.stopwatch = stopwatch
         stages = range(len(instance.brackets[bracket]))
-        self.options = [list_costs(instance, bracket, stage, stopwatch) for stage in stages]
-        self.charges = WalkCharges(instance, bracket, self.options, stopwatch)
+        super().__init__(
+            instance, bracket, [list_costs(instance, bracket, stage, stopwatch) for stage in stages], stopwatch
+        )
         needed = np.unique(np.concatenate([options.instances for options in self.options]))
         #: (K,) Instances held: between two counts that are needed costs are linear, unless the latest INIT varies or
         #: minimum charges tell instances apart that came sooner and later.
-        linear = instance.cloud.initialise_s.is_constant and not self.charges.may_apply()
+        linear = instance.cloud.initialise_s.is_constant and not self.may_apply()
         self.held: IntArray = needed if linear else np.arange(1, needed[-1] + 1)
         self.start_s, self.start_usd = growth(instance, 0, self.held)
 
-    def set_stopwatch(self, stopwatch: Stopwatch) -> None:
-        """Have another stopwatch end what takes long from now on."""
-        self.stopwatch = self.charges.stopwatch = stopwatch
+    def best(self, usd_weight: float, s_weight: float) -> tuple[float, float]:
+        """Return seconds and US dollars of a path of least weighted cost and time, without minimum charges."""
+        cut = self._cut(usd_weight, s_weight, math.inf)
+        grown_s, grown_usd, seconds, usd = self.start_s, self.start_usd, 0.0, 0.0
+        for stage, ahead in enumerate(cut.ahead):
+            node = int((cut.weigh(grown_s, grown_usd) + ahead).argmin())
+            _, run_s, run_usd = self._run(stage, usd_weight, s_weight)
+            seconds, usd = seconds + grown_s[node] + run_s[node], usd + grown_usd[node] + run_usd[node]
+            grown_s, grown_usd = growth(self.instance, int(self.held[node]), self.held)
+        return float(seconds), float(usd)
 
-    def best(self, usd_weight: float, s_weight: float) -> Point:
-        """Return a path of least weighted cost and time, without minimum charges."""
-        arrive = usd_weight * self.start_usd + s_weight * self.start_s
-        seconds, usd = self.start_s, self.start_usd
-        for stage in range(len(self.options)):
-            self.stopwatch.require()
-            if stage:
-                arrive, seconds, usd = self._move(arrive, seconds, usd, usd_weight, s_weight)
-            run, run_s, run_usd = self._run(stage, usd_weight, s_weight)
-            arrive, seconds, usd = arrive + run, seconds + run_s, usd + run_usd
-        node = int(arrive.argmin())
-        return Point(float(seconds[node]), float(usd[node]))
+    def least(self, usd_weight: float, s_weight: float) -> float:
+        """Return the least weighted cost and time of any path, without minimum charges."""
+        seconds, usd = self.best(usd_weight, s_weight)
+        return usd_weight * usd + s_weight * seconds
 
     @cached_property
     def hull(self) -> FloatArray:
         """The corners (H, 2) of the lower hull, (seconds, US dollars), by recursive secants."""
-        fastest = self.best(0.0, 1.0)
-        cheapest = self.best(1.0, 0.0)
-        if fastest.seconds > 0.0:
-            fastest = self.best(1.0, fastest.usd / (_TIE * fastest.seconds))
-        if cheapest.usd > 0.0:
-            cheapest = self.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
-        first, last = (fastest.seconds, fastest.usd), (cheapest.seconds, cheapest.usd)
+        first, last = self.best(0.0, 1.0), self.best(1.0, 0.0)
+        if first[0] > 0.0:
+            first = self.best(1.0, first[1] / (_TIE * first[0]))
+        if last[1] > 0.0:
+            last = self.best(1.0, _TIE * last[1] / max(last[0], first[0]))
         found = [first]
         # Pairs of corners between which others may lie, those of least time last.
         waiting = [(first, last)] if last[0] > first[0] and last[1] < first[1] else []
         while waiting:
             left, right = waiting.pop()
             slope = (left[1] - right[1]) / (right[0] - left[0])
-            point = self.best(1.0, slope)
+            middle = self.best(1.0, slope)
             line = left[1] + slope * left[0]
-            if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
-                middle = (point.seconds, point.usd)
+            if middle[1] + slope * middle[0] < line * (1.0 - 1e-12) and left[0] < middle[0] < right[0]:
                 waiting += [(middle, right), (left, middle)]
             else:
                 found.append(right)
@@ -125,7 +96,7 @@ class BracketPaths:
     def find_cheapest(self, near: NearPaths, most_s: float) -> float:
         """Return the least cost of paths within a time; infinity when none is."""
         least = math.inf
-        rows = np.flatnonzero(near.seconds <= most_s)
+        rows = np.flatnonzero(near.paths.seconds <= most_s)
         for row in rows[np.argsort(near.low_usd[rows], kind="stable")].tolist():
             if near.low_usd[row] >= least:
                 break
@@ -136,7 +107,9 @@ class BracketPaths:
         """Return the expected cost of a whole path, exactly."""
         if near.low_usd[row] == near.high_usd[row]:
             return float(near.low_usd[row])
-        return self.charges.settle_usd(near.paths, row)
+        self.stopwatch.require()
+        chain = StageAllocation.of_stages(near.paths.held[row].tolist(), near.paths.gpus[row].tolist())
+        return expected_costs(self.instance, self.bracket, chain)[1]
 
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearPaths:
         """List the paths within a weighted sum, cost and time that no other surely beats; for :meth:`settle_usd`."""
@@ -159,26 +132,22 @@ class BracketPaths:
             for cut in cuts:
                 for ahead in cut.ahead:
                     ahead[dear] = math.inf
-        begins = np.ones(self.held.size, dtype=np.bool_)
-        for cut in cuts:
-            begins &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
+        begins = np.all([cut.admits(self.start_s, self.start_usd, cut.ahead[0]) for cut in cuts], axis=0)
         paths = Paths.at_start(self.start_s, self.start_usd).take(np.flatnonzero(begins))
         paths = self._run_all(paths, 0, cuts)
         for stage in range(1, len(self.options)):
             paths = self._go_on(paths, stage, cuts)
-        near = self.charge(paths)
-        together = np.zeros_like(near.paths.node)
-        rows = _find_undominated(together, near.seconds, near.low_usd, near.high_usd, goes_on=False)
-        inside = np.ones(rows.size, dtype=np.bool_)
-        for cut in cuts:
-            inside &= cut.weigh(near.seconds[rows], near.low_usd[rows]) <= cut.limit
-        return near.take(rows[inside])
+        low, high = (paths.usd + end for end in bound_charges(self.instance, paths, whole=True))
+        rows = _find_undominated(np.zeros_like(paths.node), paths.seconds, low, high, goes_on=False)
+        rows = rows[np.all([cut.admits(paths.seconds[rows], low[rows]) for cut in cuts], axis=0)]
+        return NearPaths(paths.take(rows), low[rows], high[rows])
 
     def _cut(self, usd_weight: float, s_weight: float, limit: float) -> Cut:
         """Return the cut by a weighted sum."""
         stages = len(self.options)
         cut = Cut(usd_weight, s_weight, limit, *([np.zeros(self.held.size)] * stages for _ in range(2)))
         for stage in range(stages - 1, -1, -1):
+            self.stopwatch.require()
             if stage + 1 < stages:
                 cut.rest[stage] = self._look_ahead(cut, cut.ahead[stage + 1])
             cut.ahead[stage] = self._run(stage, usd_weight, s_weight)[0] + cut.rest[stage]
@@ -193,19 +162,12 @@ class BracketPaths:
             rest[:-1] = np.minimum(rest[:-1], cut.weigh(left_s, left_usd) + entering)
             return rest
         later = np.append(np.minimum.accumulate(ahead[::-1])[::-1][1:], math.inf)
-        least = later[:-1] + cut.weigh(*self._next_growth)
+        # Growing to the next node is the least that growing takes.
+        least = later[:-1] + cut.weigh(*growth(self.instance, self.held[:-1], self.held[1:]))
         for node in np.flatnonzero(least < rest[:-1]).tolist():
-            rest[node] = min(rest[node], float((cut.weigh(*self._grow_from(node)) + ahead[node + 1 :]).min()))
+            grown = growth(self.instance, int(self.held[node]), self.held[node + 1 :])
+            rest[node] = min(rest[node], float((cut.weigh(*grown) + ahead[node + 1 :]).min()))
         return rest
-
-    def charge(self, paths: Paths) -> NearPaths:
-        """Return whole paths with the ends between which their costs lie."""
-        low, high = bound_charges(self.instance, paths, whole=True)
-        return NearPaths(paths, paths.seconds, paths.usd + low, paths.usd + high)
-
-    def _grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
-        """Return seconds and US dollars of growing from a node to each later one."""
-        return growth(self.instance, int(self.held[node]), self.held[node + 1 :])
 
     @cached_property
     def _growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
@@ -215,11 +177,6 @@ class BracketPaths:
         left = growth(self.instance, self.held[:-1], self.held[-1])
         entered = growth(self.instance, self.held[0], self.held[1:])
         return left, (entered[0] - entered[0][-1:], entered[1] - entered[1][-1:])
-
-    @cached_property
-    def _next_growth(self) -> tuple[FloatArray, FloatArray]:
-        """Seconds and US dollars (K - 1,) of growing from each node to the next: the least that growing takes."""
-        return growth(self.instance, self.held[:-1], self.held[1:])
 
     def _node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
         cloud = self.instance.cloud
@@ -241,75 +198,28 @@ class BracketPaths:
         weighted = np.where(fitting > 0, usd_weight * usd + s_weight * seconds, math.inf)
         return weighted, seconds, usd
 
-    def _move(
-        self, depart: FloatArray, seconds: FloatArray, usd: FloatArray, usd_weight: float, s_weight: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return what coming to each node takes at least: from a later node or itself for nothing, or by growing."""
-        least = np.minimum.accumulate(depart[::-1])
-        place = np.maximum.accumulate(np.where(depart[::-1] <= least, np.arange(depart.size), 0))
-        source = (depart.size - 1 - place)[::-1]
-        arrive, seconds_there, usd_there = least[::-1].copy(), seconds[source], usd[source]
-        if self._growth_parts is not None:
-            return self._grow_by_parts((arrive, seconds_there, usd_there), (depart, seconds, usd), usd_weight, s_weight)
-        growing = depart[:-1] + usd_weight * self._next_growth[1] + s_weight * self._next_growth[0]
-        for node in np.flatnonzero(growing < arrive[-1]).tolist():
-            grow_s, grow_usd = self._grow_from(node)
-            cost = depart[node] + usd_weight * grow_usd + s_weight * grow_s
-            better = np.flatnonzero(cost < arrive[node + 1 :])
-            arrive[node + 1 + better] = cost[better]
-            seconds_there[node + 1 + better] = seconds[node] + grow_s[better]
-            usd_there[node + 1 + better] = usd[node] + grow_usd[better]
-        return arrive, seconds_there, usd_there
-
-    def _grow_by_parts(
-        self,
-        there: tuple[FloatArray, FloatArray, FloatArray],
-        left: tuple[FloatArray, FloatArray, FloatArray],
-        usd_weight: float,
-        s_weight: float,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return :meth:`_move` with growths that are sums of two parts: the best node to leave is a running minimum."""
-        assert self._growth_parts is not None
-        (left_s, left_usd), (entered_s, entered_usd) = self._growth_parts
-        (arrive, seconds_there, usd_there), (depart, seconds, usd) = there, left
-        leaving = depart[:-1] + usd_weight * left_usd + s_weight * left_s
-        leads = np.minimum.accumulate(leaving)
-        source = np.maximum.accumulate(np.where(leaving <= leads, np.arange(leaving.size), 0))
-        cost = leads + usd_weight * entered_usd + s_weight * entered_s
-        better = np.flatnonzero(cost < arrive[1:])
-        arrive[1 + better] = cost[better]
-        seconds_there[1 + better] = (seconds[source] + left_s[source] + entered_s)[better]
-        usd_there[1 + better] = (usd[source] + left_usd[source] + entered_usd)[better]
-        return arrive, seconds_there, usd_there
-
     def _go_on(self, paths: Paths, stage: int, cuts: list[Cut]) -> Paths:
         """Move paths to every node that is worth it, and run the stage there."""
-        reachable = np.ones(self.held.size, dtype=np.bool_)
-        for cut in cuts:
-            reachable &= cut.weigh(paths.seconds, paths.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit
-        rows, nodes, seconds, usd, count = [], [], [], [], 0
+        reachable = np.all(
+            [cut.weigh(paths.seconds, paths.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit for cut in cuts],
+            axis=0,
+        )
+        moved, count = [_no_paths(stage)], 0
         for some in _split(np.flatnonzero(reachable), paths.node.size):
             self.stopwatch.require()
             grown_s, grown_usd = growth(self.instance, self.held[paths.node], self.held[some, None])
             there_s, there_usd = paths.seconds + grown_s, paths.usd + grown_usd
-            inside = np.ones(there_s.shape, dtype=np.bool_)
-            for cut in cuts:
-                inside &= cut.weigh(there_s, there_usd) + cut.ahead[stage][some, None] <= cut.limit
+            inside = np.all([cut.admits(there_s, there_usd, cut.ahead[stage][some, None]) for cut in cuts], axis=0)
             place, row = np.nonzero(inside)
             count += row.size
             self._require_room(count, stage)
-            rows.append(row)
-            nodes.append(some[place])
-            seconds.append(there_s[inside])
-            usd.append(there_usd[inside])
-        if not rows:
-            return self._no_paths(stage + 1)
-        moved = paths.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
-        return self._run_all(moved, stage, cuts)
+            there = paths.take(row)
+            moved.append(replace(there, node=some[place], seconds=there_s[inside], usd=there_usd[inside]))
+        return self._run_all(join_paths(moved), stage, cuts)
 
     def _run_all(self, paths: Paths, stage: int, cuts: list[Cut]) -> Paths:
         """Run every option of a stage that fits, on all paths where they are; keep those worth going on with."""
-        kept: list[Paths] = []
+        kept = [_no_paths(stage + 1)]
         count, at_once = 0, max(1, min(_MOST_AT_ONCE, _MOST_NUMBERS // 4 // _count_numbers(stage + 1)))
         if self._is_held_for_free:
             paths = self._pass(paths, paths.usd, paths.usd)
@@ -326,8 +236,8 @@ class BracketPaths:
                 kept.append(self._run_some(here, stage, row, option[last[row] + pair - ends[row]], cuts))
                 count += kept[-1].node.size
                 self._require_room(count, stage + 1)
-        run = join_paths(kept) if kept else self._no_paths(stage + 1)
-        return self._pass(run, run.usd, run.usd) if self._is_held_for_free and len(kept) > 1 else run
+        run = join_paths(kept)
+        return self._pass(run, run.usd, run.usd) if self._is_held_for_free and len(kept) > 2 else run
 
     def _pass(self, paths: Paths, low: FloatArray, high: FloatArray) -> Paths:
         """Return the paths that no other of their node is sure to beat, nor, per function, one of a later node."""
@@ -341,47 +251,34 @@ class BracketPaths:
         """Run options (L,) of a stage on some (L,) of the paths."""
         options = self.options[stage]
         seconds, node = here.seconds[row] + options.expected_s[choice], here.node[row]
-        held = self.held[node]
-        usd = here.usd[row] + self._node_usd(options, choice, held)
-        inside = np.ones(row.size, dtype=np.bool_)
-        for cut in cuts:
-            inside &= cut.weigh(seconds, usd) + cut.rest[stage][node] <= cut.limit
-        rows = np.flatnonzero(inside)
-        run = self._extend(here.take(row[rows]), stage, choice[rows], held[rows], seconds[rows], usd[rows])
-        latest_s = min((cut.limit / cut.s_weight for cut in cuts if cut.s_weight > 0.0), default=math.inf)
-        low, high = bound_charges(self.instance, run, latest_s=latest_s)
-        inside = np.ones(rows.size, dtype=np.bool_)
-        for cut in cuts:
-            inside &= cut.weigh(run.seconds, run.usd + low) + cut.rest[stage][run.node] <= cut.limit
-        rows = np.flatnonzero(inside)
-        run = run.take(rows)
-        return self._pass(run, run.usd + low[rows], run.usd + high[rows])
-
-    def _extend(
-        self, paths: Paths, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
-    ) -> Paths:
-        """Return paths after options (L,) of a stage, with the time and cost that they have come to."""
-        variance, lasting = self.charges.observe(paths, stage, choice, held)
-        return Paths(
-            paths.node,
+        usd = here.usd[row] + self._node_usd(options, choice, self.held[node])
+        rows = np.flatnonzero(np.all([cut.admits(seconds, usd, cut.rest[stage][node]) for cut in cuts], axis=0))
+        before, choice, node, seconds = here.take(row[rows]), choice[rows], node[rows], seconds[rows]
+        variance, lasting = self.observe(before, stage, choice, self.held[node])
+        run = Paths(
+            node,
             seconds,
-            usd,
-            np.column_stack([paths.held, held]),
-            np.column_stack([paths.gpus, self.options[stage].gpus[choice]]),
-            np.column_stack([paths.ends_s, seconds]),
-            np.column_stack([paths.variance, variance]),
-            np.column_stack([paths.lasting, lasting]),
+            usd[rows],
+            np.column_stack([before.held, self.held[node]]),
+            np.column_stack([before.gpus, options.gpus[choice]]),
+            np.column_stack([before.ends_s, seconds]),
+            np.column_stack([before.variance, variance]),
+            np.column_stack([before.lasting, lasting]),
         )
+        latest_s = min((cut.limit / cut.s_weight for cut in cuts if cut.s_weight > 0.0), default=math.inf)
+        low, high = (run.usd + end for end in bound_charges(self.instance, run, latest_s=latest_s))
+        rows = np.flatnonzero(np.all([cut.admits(seconds, low, cut.rest[stage][node]) for cut in cuts], axis=0))
+        return self._pass(run.take(rows), low[rows], high[rows])
 
     def _mark_options(self, stage: int, nodes: IntArray) -> NDArray[np.bool_]:
         """Mark by node (N, O) the options that may be best while so much is held."""
         options, held = self.options[stage], self.held[nodes, None]
         fitting = options.instances <= held
-        if self.charges.vary:
+        if self.vary:
             # A slower option saves at most what is missing of the minimum charge after the quickest alone.
             seconds = np.where(fitting, options.expected_s, math.inf)
             quickest, place = np.unique(seconds.argmin(axis=1), return_inverse=True)
-            missing_s = np.array([self.charges.missing_after(stage, option) for option in quickest.tolist()])
+            missing_s = np.array([self.missing_after(stage, option) for option in quickest.tolist()])
             return np.asarray(fitting & (seconds <= (options.expected_s[quickest] + missing_s)[place, None]))
         order = np.lexsort((options.busy_gpu_s, options.expected_s))
         usd = np.where(fitting, self._node_usd(options, np.arange(order.size), held), math.inf)[:, order]
@@ -389,13 +286,13 @@ class BracketPaths:
         marked[:, order] = usd < np.minimum.accumulate(np.insert(usd, 0, math.inf, axis=1), axis=1)[:, :-1]
         return marked
 
-    def _no_paths(self, stages: int) -> Paths:
-        whole, real, nothing = np.zeros((0, stages), dtype=np.int64), np.zeros((0, stages)), np.zeros(0)
-        return Paths(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)
-
     @property
     def _is_held_for_free(self) -> bool:
         return not self.instance.cloud.is_per_instance
+
+
+def _no_paths(stages: int) -> Paths:
+    return Paths.at_start(np.zeros(0), np.zeros(0), stages)
 
 
 def _count_numbers(stages: int) -> int:

@@ -29,40 +29,34 @@ the instance's own. Bounds hold to a relative 1e-9.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
-from optplan.formulations.rubberband.data.instance import BOTH, BUDGET, CHARGES, DEADLINE, Objective, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import (
+    BOTH,
+    BUDGET,
+    CHARGES,
+    DEADLINE,
+    Objective,
+    RubberBandInstance,
+    recall,
+)
 from optplan.formulations.rubberband.judge.bracket_paths import BracketPaths, NearPaths
 from optplan.formulations.rubberband.laws.confidence import share_of_limit
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-
-if TYPE_CHECKING:
-    from optplan.progress import Stopwatch
-
-
-@dataclass(frozen=True)
-class _Weighted:
-    """The least of weighted cost and time over mixed plans, and the weight of the time by bracket that proves it."""
-
-    least: float
-    division: tuple[float, ...]
 
 
 def limit_means(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[RubberBandInstance, float]:
     """Return the problem of means that covers the instance's plans, and its share of the limits; 0 proves nothing."""
     if instance.confidence is None or not instance.is_random:
         return instance, 1.0
-    if "means" not in instance.judge_cache:
-        share = share_of_limit(instance, (stopwatch if stopwatch is not None else Stopwatch()).require)
-        instance.judge_cache["means"] = (instance.of_means(share) if share > 0.0 else instance), share
-    found: tuple[RubberBandInstance, float] = instance.judge_cache["means"]
-    return found
+    share = share_of_limit(instance, (stopwatch if stopwatch is not None else Stopwatch()).require)
+    return recall(instance.judge_cache, "means", lambda: instance.of_means(share) if share > 0.0 else instance), share
 
 
 def dual_bound(
@@ -72,8 +66,8 @@ def dual_bound(
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return -math.inf
-    weighted = _weigh(_list_paths(instance, stopwatch), *_weights(instance, multipliers))
-    return weighted.least - _price_of_limits(instance, multipliers)
+    least, _ = _weigh(_list_paths(instance, stopwatch), *_weights(instance, multipliers))
+    return least - _price_of_limits(instance, multipliers)
 
 
 def least_consumption(
@@ -86,12 +80,12 @@ def least_consumption(
     paths, weights = _list_paths(instance, stopwatch), share * weights
     if instance.ceiling is not None:
         named = dict(zip(instance.limits, weights.tolist(), strict=True))
-        return {"search": _weigh(paths, named[BUDGET], named[DEADLINE]).least}
+        return {"search": _weigh(paths, named[BUDGET], named[DEADLINE])[0]}
     if instance.objective is Objective.COST:
-        least = [path.best(0.0, 1.0).seconds for path in paths]
+        least = [path.least(0.0, 1.0) for path in paths]
         slowest = int(np.argmax(least))
         return {f"bracket {slowest + 1}": float(weights[0]) * least[slowest]}
-    usd = [path.best(1.0, 0.0).usd for path in paths]
+    usd = [path.least(1.0, 0.0) for path in paths]
     return {f"bracket {number}": float(weights[0]) * least for number, least in enumerate(usd, start=1)}
 
 
@@ -108,17 +102,19 @@ def least_within(
     paths = _list_paths(instance, stopwatch)
     limit = instance.limits[instance.limit_name] * (1.0 + JUDGE_TOLERANCE)
     usd_weight, s_weight = _weights(instance, multipliers)
-    weighted = _weigh(paths, usd_weight, s_weight)
-    most = weighted.least + allowance
+    least, division = _weigh(paths, usd_weight, s_weight)
+    most = least + allowance
     ceiling = most - _price_of_limits(instance, multipliers)
     if instance.ceiling is not None:
         ceiling = min(ceiling, instance.ceiling)
     most_usd, most_s = (ceiling, limit) if instance.objective is Objective.COST else (limit, ceiling)
-    parts = [path.best(usd_weight, share).weigh(usd_weight, share) for path, share in _pair(paths, weighted)]
-    near = []
-    for (path, share), own in zip(_pair(paths, weighted), parts, strict=True):
-        # The others need at least their own parts of the weighted sum.
-        near.append(path.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
+    shared = list(zip(paths, division, strict=True))
+    parts = [path.least(usd_weight, weight) for path, weight in shared]
+    # The others need at least their own parts of the weighted sum.
+    near = [
+        path.list_within(usd_weight, weight, most - (math.fsum(parts) - own), most_usd, most_s)
+        for (path, weight), own in zip(shared, parts, strict=True)
+    ]
     if instance.objective is Objective.COST:
         best = math.fsum(path.find_cheapest(some, most_s) for path, some in zip(paths, near, strict=True))
     else:
@@ -139,23 +135,19 @@ def _list_paths(instance: RubberBandInstance, stopwatch: Stopwatch | None) -> li
     """List every bracket's paths; cached, since one check asks many times."""
     watch, paths = stopwatch if stopwatch is not None else Stopwatch(), []
     for bracket in range(len(instance.brackets)):
-        key = ("paths", bracket)
-        if key not in instance.judge_cache:
-            instance.judge_cache[key] = BracketPaths(instance, bracket, watch)
-        path: BracketPaths = instance.judge_cache[key]
-        path.set_stopwatch(watch)
-        paths.append(path)
+        make = partial(BracketPaths, instance, bracket, watch)
+        paths.append(recall(instance.judge_cache, ("paths", bracket), make))
+        paths[-1].stopwatch = watch
     return paths
 
 
-def _pair(paths: list[BracketPaths], weighted: _Weighted) -> list[tuple[BracketPaths, float]]:
-    return list(zip(paths, weighted.division, strict=True))
+def _weigh(paths: list[BracketPaths], usd_weight: float, s_weight: float) -> tuple[float, list[float]]:
+    """Return the least usd_weight * (cost of all) + s_weight * (time of the slowest) over mixed plans.
 
-
-def _weigh(paths: list[BracketPaths], usd_weight: float, s_weight: float) -> _Weighted:
-    """Minimise usd_weight * (cost of all) + s_weight * (time of the slowest) over mixed plans."""
+    And the weight of the time by bracket that proves it.
+    """
     if len(paths) == 1:
-        return _Weighted(paths[0].best(usd_weight, s_weight).weigh(usd_weight, s_weight), (s_weight,))
+        return paths[0].least(usd_weight, s_weight), [s_weight]
     hulls = [path.hull for path in paths]
     earliest = max(float(hull[0, 0]) for hull in hulls)
     times = np.unique(np.append(np.concatenate([hull[:, 0] for hull in hulls]), earliest))
@@ -163,10 +155,10 @@ def _weigh(paths: list[BracketPaths], usd_weight: float, s_weight: float) -> _We
     usd = np.sum([np.interp(times, hull[:, 0], hull[:, 1]) for hull in hulls], axis=0)
     weighted = usd_weight * usd + s_weight * times
     place = int(np.argmin(weighted))
-    return _Weighted(float(weighted[place]), _divide(hulls, usd_weight, s_weight, float(times[place])))
+    return float(weighted[place]), _divide(hulls, usd_weight, s_weight, float(times[place]))
 
 
-def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s: float) -> tuple[float, ...]:
+def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s: float) -> list[float]:
     """Divide the weight of the time among brackets so that each is best, on its own, at the common time."""
     least, most = [], []
     for hull in hulls:
@@ -180,15 +172,15 @@ def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s:
         added = min(max(left, 0.0), top - division[bracket])
         division[bracket] += added
         left -= added
-    return tuple(division)
+    return division
 
 
 def _least_s(paths: list[BracketPaths], near: list[NearPaths], most_usd: float) -> float:
     """Return the least time within which the cheapest of all brackets together keep a budget."""
-    times = np.unique(np.concatenate([some.seconds for some in near]))
+    times = np.unique(np.concatenate([some.paths.seconds for some in near]))
     # What even the lower ends exceed need not be settled.
     for time_s in times.tolist():
-        low = math.fsum(some.low_usd[some.seconds <= time_s].min(initial=math.inf) for some in near)
+        low = math.fsum(some.low_usd[some.paths.seconds <= time_s].min(initial=math.inf) for some in near)
         if low > most_usd:
             continue
         if math.fsum(path.find_cheapest(some, time_s) for path, some in zip(paths, near, strict=True)) <= most_usd:
@@ -271,7 +263,7 @@ def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, s
     else:
         raise RefutedError("minimum charges are divided into cases only for what a plan costs at least")
     plain = [BracketPaths(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
-    cheapest = [paths.best(1.0, 0.0).usd for paths in plain]
+    cheapest = [paths.least(1.0, 0.0) for paths in plain]
     least = []
     for number, paths in enumerate(plain):
         most = most_usd - (math.fsum(cheapest) - cheapest[number])

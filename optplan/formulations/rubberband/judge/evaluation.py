@@ -27,8 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
-from optplan.errors import DataError, show_value
+from optplan.errors import show_value
 from optplan.formulations.rubberband.data.allocations import explain_refusal, list_allowed
+from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     DEADLINE,
@@ -40,8 +41,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
-from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, missing_by_stage
 from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, time_allocations
 from optplan.progress import Stopwatch
 from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
@@ -59,15 +59,6 @@ def list_costs(
         ("costs", which.trials, which.iterations),
         lambda: time_allocations(instance, which, list_allowed(instance, which.trials), watch.require),
     )
-
-
-def cost_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:
-    """Return the costs of the one allocation of a stage with that many GPUs; refuse one that is not allowed."""
-    which = instance.brackets[bracket][stage]
-    reason = explain_refusal(instance, which, gpus)
-    if reason:
-        raise DataError(f"brackets.{bracket}.{stage}.gpus", f"got {gpus}; {reason}")
-    return option_of(instance, bracket, stage, gpus)
 
 
 def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> list[GridLaw]:
@@ -114,25 +105,29 @@ _PROBABILITY_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class _BracketFigures:
-    """Expected figures of one bracket."""
+class Figures:
+    """Expected figures of a stage, or of all stages of a bracket; in seconds of instances but where GPUs are named."""
 
     growth_s: float
     training_s: float
-    compute_usd: float
-    data_usd: float
-    minimum_charge_usd: float
+    held_s: float
     busy_gpu_s: float
-    held_gpu_s: float
+    short_s: float  #: Not used up of their minimum charge by those that are released at the end.
     started: int
 
     @property
     def expected_s(self) -> float:
+        """Seconds until its end."""
         return self.growth_s + self.training_s
 
-    @property
-    def expected_usd(self) -> float:
-        return self.compute_usd + self.data_usd + self.minimum_charge_usd
+    def price(self, cloud: Cloud) -> dict[str, float]:
+        """Return US dollars by what they are paid for."""
+        busy_usd = cloud.gpu_price_usd_per_s * self.busy_gpu_s
+        return {
+            "compute_usd": cloud.price_usd_per_s * self.held_s if cloud.is_per_instance else busy_usd,
+            "data_usd": self.started * cloud.data_usd_per_instance,
+            "minimum_charge_usd": cloud.price_usd_per_s * self.short_s,
+        }
 
 
 def growth(
@@ -160,11 +155,13 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
     """
     checks = _check_shape(instance, solution)
     if all(check.holds for check in checks):
-        checks += _check_allocations(instance, solution)
+        for bracket, chain in enumerate(solution.brackets):
+            for number, allocation in enumerate(chain):
+                checks += _check_allocation(instance, bracket, number, allocation)
     limits = instance.limits if instance.has_limit else {instance.limit_name: float("nan")}
     if not all(check.holds for check in checks):
         return Evaluation(float("nan"), dict.fromkeys(limits, float("nan")), {}, tuple(checks))
-    figures = [_follow(instance, chain, bracket) for bracket, chain in enumerate(solution.brackets)]
+    figures = [_add_up(follow(instance, bracket, chain)) for bracket, chain in enumerate(solution.brackets)]
     measures = _measure(instance, figures, solution)
     used = {DEADLINE: measures["expected_s"], BUDGET: measures["expected_usd"]}
     if instance.confidence is not None:
@@ -187,21 +184,18 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
 
 def expected_costs(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation]) -> tuple[float, float]:
     """Return the expected seconds and US dollars of one bracket alone, as :func:`evaluate` does, without its checks."""
-    figures = _follow(instance, chain, bracket)
-    return figures.expected_s, figures.expected_usd
+    figures = _add_up(follow(instance, bracket, chain))
+    return figures.expected_s, sum(figures.price(instance.cloud).values())
 
 
-def _measure(
-    instance: RubberBandInstance, figures: list[_BracketFigures], solution: RubberBandSolution
-) -> dict[str, float]:
-    slowest = max(figures, key=lambda bracket: bracket.expected_s)
-    busy, held = sum(f.busy_gpu_s for f in figures), sum(f.held_gpu_s for f in figures)
+def _measure(instance: RubberBandInstance, figures: list[Figures], solution: RubberBandSolution) -> dict[str, float]:
+    slowest, prices = max(figures, key=lambda bracket: bracket.expected_s), [f.price(instance.cloud) for f in figures]
+    busy = sum(f.busy_gpu_s for f in figures)
+    held = sum(f.held_s * instance.cloud.gpus_per_instance for f in figures)
     measures = {
         "expected_s": slowest.expected_s,
-        "expected_usd": sum(f.expected_usd for f in figures),
-        "compute_usd": sum(f.compute_usd for f in figures),
-        "data_usd": sum(f.data_usd for f in figures),
-        "minimum_charge_usd": sum(f.minimum_charge_usd for f in figures),
+        "expected_usd": sum(sum(each.values()) for each in prices),
+        **{name: sum(each[name] for each in prices) for name in prices[0]},
         "growth_s": slowest.growth_s,
         "training_s": slowest.training_s,
         "busy_gpu_hours": busy / SECONDS_PER_HOUR,
@@ -211,51 +205,38 @@ def _measure(
         "most_instances": float(sum(max(stage.instances for stage in chain) for chain in solution.brackets)),
     }
     if len(instance.brackets) > 1:
-        for number, bracket in enumerate(figures):
+        for number, (bracket, paid) in enumerate(zip(figures, prices, strict=True)):
             measures[f"brackets.{number}.expected_s"] = bracket.expected_s
-            measures[f"brackets.{number}.expected_usd"] = bracket.expected_usd
+            measures[f"brackets.{number}.expected_usd"] = sum(paid.values())
     return measures
 
 
-def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int) -> _BracketFigures:
-    cloud = instance.cloud
-    growth_s = training_s = busy = held_s = 0.0
-    before = started = 0
-    for stage, allocation in enumerate(chain):
-        option = cost_of(instance, bracket, stage, allocation.gpus)
-        stage_s, stage_busy = float(option.expected_s[0]), float(option.busy_gpu_s[0])
+def _add_up(stages: list[Figures]) -> Figures:
+    return Figures(*(sum(column) for column in zip(*(vars(stage).values() for stage in stages), strict=True)))
+
+
+def follow(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation]) -> list[Figures]:
+    """Return the figures of a bracket by stage, from (allowed) allocations."""
+    held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
+    short_s, before, stages = missing_by_stage(instance, bracket, held, gpus), 0, []
+    for number, allocation in enumerate(chain):
+        option = option_of(instance, bracket, number, allocation.gpus)
+        stage_s = float(option.expected_s[0])
         new = max(allocation.instances - before, 0)
         latest_s = float(expected_latest_s(instance, np.array(new))) if new else 0.0
-        grown_s = cloud.provision_s.expected_s + latest_s if new else 0.0
-        growth_s += grown_s
-        training_s += stage_s
-        busy += stage_busy
-        held_s += before * grown_s + new * latest_s + allocation.instances * stage_s
-        started += new
+        grown_s = instance.cloud.provision_s.expected_s + latest_s if new else 0.0
+        stages.append(
+            Figures(
+                growth_s=grown_s,
+                training_s=stage_s,
+                held_s=before * grown_s + new * latest_s + allocation.instances * stage_s,
+                busy_gpu_s=float(option.busy_gpu_s[0]),
+                short_s=short_s[number],
+                started=new,
+            )
+        )
         before = allocation.instances
-    compute_usd = cloud.price_usd_per_s * held_s if cloud.is_per_instance else cloud.gpu_price_usd_per_s * busy
-    cohorts = group_held([each.instances for each in chain]) if instance.has_minimum_charges else ()
-    short_s = sum(c.count * expected_shortfall_s(instance, bracket, chain, c.first, c.last) for c in cohorts)
-    return _BracketFigures(
-        growth_s=growth_s,
-        training_s=training_s,
-        compute_usd=compute_usd,
-        data_usd=started * cloud.data_usd_per_instance,
-        minimum_charge_usd=cloud.price_usd_per_s * short_s,
-        busy_gpu_s=busy,
-        held_gpu_s=held_s * cloud.gpus_per_instance,
-        started=started,
-    )
-
-
-def expected_shortfall_s(
-    instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation], first: int, last: int
-) -> float:
-    """Return by how many seconds an instance of stages ``first`` to ``last`` falls short of the minimum; cached."""
-    if not instance.has_minimum_charges:
-        return 0.0
-    lived = chain[: last + 1]
-    return missing_s(instance, bracket, [each.instances for each in lived], [each.gpus for each in lived], first)
+    return stages
 
 
 def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
@@ -263,14 +244,6 @@ def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> 
     given = [len(chain) for chain in solution.brackets]
     message = f"the solution must have one allocation for each stage: {wanted} by bracket, got {show_value(given)}"
     return [Check.exactly("stages", message, holds=given == wanted, sides=(sum(given), sum(wanted)))]
-
-
-def _check_allocations(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
-    checks: list[Check] = []
-    for bracket, chain in enumerate(solution.brackets):
-        for number, allocation in enumerate(chain):
-            checks.extend(_check_allocation(instance, bracket, number, allocation))
-    return checks
 
 
 def _check_allocation(
@@ -284,7 +257,7 @@ def _check_allocation(
     checks = [Check.exactly("allocation", message, holds=not reason, sides=sides, index=index)]
     if reason:
         return checks
-    needed = int(cost_of(instance, bracket, number, allocation.gpus).instances[0])
+    needed = int(option_of(instance, bracket, number, allocation.gpus).instances[0])
     most = instance.cloud.most_instances
     enough = allocation.instances >= needed
     within = allocation.instances <= (LARGEST_EXACT if most is None else most)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.lifetimes import latest_law
 from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_law
 from optplan.progress import Stopwatch
@@ -40,19 +40,14 @@ class Paths:
     lasting: IntArray
 
     @classmethod
-    def at_start(cls, seconds: FloatArray, usd: FloatArray) -> Paths:
-        """Return the paths of no stage that are at each node."""
-        whole, real = np.zeros((usd.size, 0), dtype=np.int64), np.zeros((usd.size, 0))
+    def at_start(cls, seconds: FloatArray, usd: FloatArray, stages: int = 0) -> Paths:
+        """Return paths that are at each node, of no stage, or else none."""
+        whole, real = np.zeros((usd.size, stages), dtype=np.int64), np.zeros((usd.size, stages))
         return cls(np.arange(usd.size), seconds, usd, whole, whole, real, real, whole)
 
     def take(self, rows: IntArray) -> Paths:
         """Return some of them, in that order."""
         return Paths(*(column[rows] for column in vars(self).values()))
-
-    def move(self, rows: IntArray, node: IntArray, seconds: FloatArray, usd: FloatArray) -> Paths:
-        """Return what some of them are at other nodes."""
-        there = self.take(rows)
-        return Paths(node, seconds, usd, there.held, there.gpus, there.ends_s, there.variance, there.lasting)
 
 
 def join_paths(parts: list[Paths]) -> Paths:
@@ -109,8 +104,8 @@ def bound_charges(
 _NO_CHARGE = 1e-13
 
 
-class WalkCharges:
-    """What paths of one bracket pay of minimum charges."""
+class ChargedOptions:
+    """The options of one bracket's stages, and what paths of them pay of minimum charges."""
 
     def __init__(
         self, instance: RubberBandInstance, bracket: int, options: list[StageOptions], stopwatch: Stopwatch
@@ -179,17 +174,6 @@ class WalkCharges:
         """Whether lives are random, so that charges are known exactly only at the end."""
         return self.instance.has_minimum_charges and self.instance.is_random
 
-    def settle_usd(self, paths: Paths, row: int) -> float:
-        """Return the expected cost of a whole path, exactly."""
-        self.stopwatch.require()
-        missing = []
-        chosen = zip(paths.held[row].tolist(), paths.gpus[row].tolist(), strict=True)
-        chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
-        cohorts = list_cohorts(paths.held[row : row + 1])[0]
-        for first, last in np.argwhere(cohorts).tolist():
-            missing.append(cohorts[first, last] * expected_shortfall_s(self.instance, self.bracket, chain, first, last))
-        return float(paths.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)
-
 
 @dataclass(frozen=True, eq=False)
 class Cut:
@@ -204,3 +188,7 @@ class Cut:
     def weigh(self, seconds: FloatArray, usd: FloatArray) -> FloatArray:
         """Return weighted sums."""
         return self.usd_weight * usd + self.s_weight * seconds
+
+    def admits(self, seconds: FloatArray, usd: FloatArray, ahead: FloatArray | float = 0.0) -> NDArray[np.bool_]:
+        """Say which sums are within the limit with the least that is ahead of them."""
+        return np.asarray(self.weigh(seconds, usd) + ahead <= self.limit)

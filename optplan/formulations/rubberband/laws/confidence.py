@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, recall
 from optplan.formulations.rubberband.laws.convolutions import GridLaw, Law, add_laws, weigh
-from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import latest_law, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import latest_law, list_parts, missing_by_stage
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray
 
@@ -45,29 +44,11 @@ _MOST_POINTS = 1024
 _LEFT_OUT = 1e-10
 
 
-def list_weighted_parts(
-    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]
-) -> list[tuple[Law, int]]:
-    """Return a bracket's independent durations, each with the instances paid meanwhile."""
-    parts: list[tuple[Law, int]] = []
-    before = 0
-    for stage, count in enumerate(held):
-        if count > before:
-            parts += [(instance.cloud.provision_s, before), (latest_law(instance, count - before), count)]
-        parts.append((stage_law(instance, bracket, stage, gpus[stage]), count))
-        before = count
-    return parts
-
-
 def fixed_usd(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> float:
-    """Return what is paid for data, and is expected to be for minimum charges; parameters as above."""
+    """Return what is paid for data, and is expected to be for minimum charges, from what stages hold and use."""
     cloud = instance.cloud
     started = sum(max(0, after - before) for before, after in zip([0, *held], held, strict=False))
-    short_s = 0.0
-    if instance.has_minimum_charges:
-        for cohort in group_held(held):
-            lived = slice(0, cohort.last + 1)
-            short_s += cohort.count * missing_s(instance, bracket, held[lived], gpus[lived], cohort.first)
+    short_s = sum(missing_by_stage(instance, bracket, held, gpus))
     return started * cloud.data_usd_per_instance + cloud.price_usd_per_s * short_s
 
 
@@ -84,7 +65,7 @@ def joint_chance(
     left_s = deadline_s
     left = (budget_usd - fixed_usd(instance, 0, held, gpus)) / instance.cloud.price_usd_per_s
     by_weight: dict[int, list[tuple[Law, int]]] = {}
-    for law, weight in list_weighted_parts(instance, 0, held, gpus):
+    for law, weight in list_parts(instance, 0, held, gpus):
         if law.is_constant:
             left_s, left = left_s - law.expected_s, left - weight * law.expected_s
         else:

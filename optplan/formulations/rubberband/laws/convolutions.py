@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,28 +53,6 @@ _POINTS_OF_CDF = 4096
 def weigh(mass: FloatArray, values: NDArray[np.floating[Any]] | NDArray[np.int64]) -> float:
     """Return the sum of values (N,) by their probabilities (N,); a dot product would start slow threads."""
     return float(np.einsum("i,i->", mass, values))
-
-
-class Law(Protocol):
-    """What a summand has to say of itself: every distribution of a duration does, and every sum."""
-
-    @property
-    def expected_s(self) -> float:
-        """Mean."""
-
-    @property
-    def deviation_s(self) -> float:
-        """Standard deviation."""
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether there is only one value."""
-
-    def quantile(self, probability: FloatArray) -> FloatArray:
-        """Return the least t with P(X <= t) >= probability."""
-
-    def shortfall(self, t: FloatArray) -> FloatArray:
-        """Return E[max(t - X, 0)] for each t."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +148,51 @@ class ClippedLaw:
     def shortfall(self, t: FloatArray) -> FloatArray:
         """Return E[max(t - X, 0)] for each t."""
         return np.where(t > 0, self.law.shortfall(np.maximum(t, 0.0)) - self._below, 0.0)
+
+
+@dataclass(frozen=True)
+class MaximumOfMeasured:
+    """The largest of several draws of measured values."""
+
+    single: EmpiricalDistribution
+    draws: int
+
+    @property
+    def _mass(self) -> FloatArray:
+        """(V,) Probability that each of the sorted values is the largest."""
+        size = self.single.values_s.size
+        return np.diff((np.arange(size + 1) / size) ** self.draws)
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        return float(self._mass @ self.single.values_s)
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(float(self._mass @ (self.single.values_s - self.expected_s) ** 2))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.single.is_constant
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        return np.power(self.single.cdf(t), self.draws)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        return self.single.quantile(np.power(probability, 1.0 / self.draws))
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)] for each t."""
+        return np.maximum(np.asarray(t)[..., None] - self.single.values_s, 0.0) @ self._mass
+
+
+#: The distribution of a summand: that of a duration, or one made from it.
+Law = Distribution | GridLaw | ClippedLaw | MaximumOfMeasured
 
 
 def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0, *, finer: int = 1) -> GridLaw:

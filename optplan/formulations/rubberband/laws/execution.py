@@ -10,8 +10,7 @@ import numpy as np
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.allocations import explain_refusal, read_allocations
-from optplan.formulations.rubberband.data.experiment import Stage
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 
 
 @dataclass(frozen=True)
@@ -57,35 +56,29 @@ def list_runs(instance: RubberBandInstance, solution: RubberBandSolution, bracke
     runs: list[StageRun] = []
     for number, (stage, allocation) in enumerate(zip(stages, allocations, strict=True)):
         before = runs[-1].held if runs else 0
-        runs.append(_plan_run(instance, (bracket, number), stage, allocation, before))
+        path, gpus = f"brackets.{bracket}.{number}", allocation.gpus
+        refusal = explain_refusal(instance, stage, gpus)
+        if refusal:
+            raise DataError(f"{path}.gpus", f"got {gpus}; {refusal}")
+        read = read_allocations(instance, stage.trials, np.array([gpus], dtype=np.int64))
+        needed = int(read.instances[0])
+        if allocation.instances < needed:
+            problem = f"got {allocation.instances}; {gpus} GPUs for {stage.trials} trials are on {needed} instances"
+            raise DataError(f"{path}.instances", problem, f"hold at least {needed}, or use fewer GPUs")
+        runs.append(
+            StageRun(
+                stage=number,
+                trials=stage.trials,
+                iterations=stage.iterations,
+                gpus_per_trial=int(read.gpus_per_trial[0]),
+                nodes_per_trial=int(read.spanned[0]),
+                seconds_per_iteration=float(instance.training.seconds(read.gpus_per_trial, read.spanned)[0]),
+                slots=int(read.slots[0]),
+                held=allocation.instances,
+                added=max(0, allocation.instances - before),
+            )
+        )
     return tuple(runs)
-
-
-def _plan_run(
-    instance: RubberBandInstance, place: tuple[int, int], stage: Stage, allocation: StageAllocation, before: int
-) -> StageRun:
-    """Work out how an allocation executes a stage, where ``before`` instances are held already."""
-    path = f"brackets.{place[0]}.{place[1]}"
-    gpus = allocation.gpus
-    refusal = explain_refusal(instance, stage, gpus)
-    if refusal:
-        raise DataError(f"{path}.gpus", f"got {gpus}; {refusal}")
-    read = read_allocations(instance, stage.trials, np.array([gpus], dtype=np.int64))
-    needed = int(read.instances[0])
-    if allocation.instances < needed:
-        problem = f"got {allocation.instances}; {gpus} GPUs for {stage.trials} trials are on {needed} instances"
-        raise DataError(f"{path}.instances", problem, f"hold at least {needed}, or use fewer GPUs")
-    return StageRun(
-        stage=place[1],
-        trials=stage.trials,
-        iterations=stage.iterations,
-        gpus_per_trial=int(read.gpus_per_trial[0]),
-        nodes_per_trial=int(read.spanned[0]),
-        seconds_per_iteration=float(instance.training.seconds(read.gpus_per_trial, read.spanned)[0]),
-        slots=int(read.slots[0]),
-        held=allocation.instances,
-        added=max(0, allocation.instances - before),
-    )
 
 
 def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:

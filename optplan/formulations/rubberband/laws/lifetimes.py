@@ -5,9 +5,7 @@ All are sums of independent parts: stages, requests (SCALE) and the last of seve
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,11 +16,13 @@ from optplan.formulations.rubberband.laws.convolutions import (
     LEFT_OUT,
     GridLaw,
     Law,
+    MaximumOfMeasured,
     add_laws,
     expected_maximum,
     expected_shortfall,
     law_of_cdf,
 )
+from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
 
@@ -50,48 +50,59 @@ def latest_law(instance: RubberBandInstance, added: int) -> Law:
 
 
 def list_parts(
-    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int = 0
 ) -> list[tuple[Law, int]]:
-    """Return the independent parts of an instance's paid life, from stage ``first`` to the last one of ``held``."""
+    """Return a bracket's independent durations from stage ``first`` on, each with the instances paid meanwhile."""
     parts: list[tuple[Law, int]] = []
     for stage in range(first, len(held)):
-        added = held[stage] - (held[stage - 1] if stage else 0)
-        if added > 0:
-            parts.append((latest_law(instance, added), 1))
-            if stage > first:
-                parts.append((instance.cloud.provision_s, 1))
-        parts.append((stage_law(instance, bracket, stage, gpus[stage]), 1))
+        before = held[stage - 1] if stage else 0
+        if held[stage] > before:
+            parts += [(instance.cloud.provision_s, before), (latest_law(instance, held[stage] - before), held[stage])]
+        parts.append((stage_law(instance, bracket, stage, gpus[stage]), held[stage]))
     return parts
 
 
 def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
-    """Return the law of a bracket's completion time: the life of what is held throughout, and the first request.
+    """Return the law of a bracket's completion time.
 
     The last one is kept: the time that is kept, and how likely a deadline is, are asked for one after the other.
     """
     plan, place = (tuple(held), tuple(gpus)), ("completion", bracket)
     known: tuple[object, GridLaw] | None = instance.law_cache.get(place)
     if known is None or known[0] != plan:
-        made = add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
+        made = add_laws([(law, 1) for law, _ in list_parts(instance, bracket, held, gpus)])
         known = instance.law_cache[place] = plan, made
     return known[1]
 
 
-def missing_s(
+def _missing_s(
     instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
 ) -> float:
-    """Return E[max(minimum charge - life, 0)] of a life as of :func:`list_parts`; cached by what it consists of."""
+    """Return E[max(minimum charge - life, 0)] of instances that come before a stage; cached by what it consists of."""
     before = held[first - 1] if first else 0
     added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
     if instance.cloud.initialise_s.is_constant:
         added = [min(count, 1) for count in added]  # how many start makes no difference, only whether any does
-    key = ("missing", bracket, first, tuple(added), tuple(gpus[first:]))
-    if key not in instance.law_cache:
-        parts, minimum_s = list_parts(instance, bracket, held, gpus, first), instance.cloud.minimum_charge_s
+
+    def expect() -> float:
+        # Nobody pays for the request that a life follows.
+        _, *lived = list_parts(instance, bracket, held, gpus, first)
+        parts, minimum_s = [(law, 1) for law, _ in lived], instance.cloud.minimum_charge_s
         least_s = sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in parts)
-        instance.law_cache[key] = 0.0 if least_s >= minimum_s else expected_shortfall(parts, minimum_s)
-    missing: float = instance.law_cache[key]
-    return missing
+        return 0.0 if least_s >= minimum_s else expected_shortfall(parts, minimum_s)
+
+    return recall(instance.law_cache, ("missing", bracket, first, tuple(added), tuple(gpus[first:])), expect)
+
+
+def missing_by_stage(
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]
+) -> tuple[float, ...]:
+    """Return by stage what instances released at its end are expected to miss of their minimum charge, in seconds."""
+    missing = [0.0] * len(held)
+    for one in group_held(held) if instance.has_minimum_charges else ():
+        lived = slice(0, one.last + 1)
+        missing[one.last] += one.count * _missing_s(instance, bracket, held[lived], gpus[lived], one.first)
+    return tuple(missing)
 
 
 def law_of_last(single: Distribution, draws: int) -> Law:
@@ -103,44 +114,3 @@ def law_of_last(single: Distribution, draws: int) -> Law:
     ends = single.quantile(np.array([LEFT_OUT, 1.0 - LEFT_OUT]))
     expected = float(expected_maximum(single, np.array([draws]))[0])
     return law_of_cdf(lambda t: np.power(single.cdf(t), draws), (float(ends[0]), float(ends[1])), expected)
-
-
-@dataclass(frozen=True)
-class MaximumOfMeasured:
-    """The largest of several draws of measured values."""
-
-    single: EmpiricalDistribution
-    draws: int
-
-    @property
-    def _mass(self) -> FloatArray:
-        """(V,) Probability that each of the sorted values is the largest."""
-        size = self.single.values_s.size
-        return np.diff((np.arange(size + 1) / size) ** self.draws)
-
-    @property
-    def expected_s(self) -> float:
-        """Mean."""
-        return float(self._mass @ self.single.values_s)
-
-    @property
-    def deviation_s(self) -> float:
-        """Standard deviation."""
-        return math.sqrt(float(self._mass @ (self.single.values_s - self.expected_s) ** 2))
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether there is only one value."""
-        return self.single.is_constant
-
-    def cdf(self, t: FloatArray) -> FloatArray:
-        """Return P(X <= t) for each t."""
-        return np.power(self.single.cdf(t), self.draws)
-
-    def quantile(self, probability: FloatArray) -> FloatArray:
-        """Return the least t with P(X <= t) >= probability."""
-        return self.single.quantile(np.power(probability, 1.0 / self.draws))
-
-    def shortfall(self, t: FloatArray) -> FloatArray:
-        """Return E[max(t - X, 0)] for each t."""
-        return np.maximum(np.asarray(t)[..., None] - self.single.values_s, 0.0) @ self._mass

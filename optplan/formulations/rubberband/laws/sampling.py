@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
@@ -139,8 +139,7 @@ def draw_stage(
 
 #: Random numbers that are held at a time, about; memory is a few times as many floats.
 _CHUNK = 2**19
-#: Probability that an interval leaves out the truth on one side, and the standard errors to that end.
-_TAIL = 0.025
+#: Standard errors from a mean to either end of its interval.
 _REACH = 1.959963984540054
 
 
@@ -189,13 +188,6 @@ class Samples:
         """Estimate the expected cost, US dollars."""
         return estimate_mean(self.cost_usd)
 
-    def chance_within(self, deadline_s: float) -> Estimate:
-        """Estimate the probability of completing by a deadline (seconds); exactly then is in time.
-
-        The interval is the exact one (Clopper and Pearson), which covers the truth with at least 95 %.
-        """
-        return _estimate_share(int(np.count_nonzero(self.completion_s <= deadline_s)), self.size)
-
 
 def estimate_mean(values: FloatArray) -> Estimate:
     """Estimate a mean from independent samples (N,), or from paired differences which of two plans is better."""
@@ -204,15 +196,6 @@ def estimate_mean(values: FloatArray) -> Estimate:
         return Estimate(mean, math.nan, -math.inf, math.inf)
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
     return Estimate(mean, error, mean - _REACH * error, mean + _REACH * error)
-
-
-def _estimate_share(count: int, size: int) -> Estimate:
-    from scipy.special import betaincinv
-
-    share = count / size
-    low = float(betaincinv(count, size - count + 1, _TAIL)) if count else 0.0
-    high = float(betaincinv(count + 1, size - count, 1.0 - _TAIL)) if count < size else 1.0
-    return Estimate(share, math.sqrt(share * (1.0 - share) / size), low, high)
 
 
 def sample_plan(
@@ -251,43 +234,27 @@ def sample_plan(
     DataError
         When the solution has other stages than the experiment.
     """
-    _check_options(samples, seed, queue)
-    sampled = [
-        _sample_bracket(instance, solution, bracket, samples, seed, Queue(queue), {} if drawn is None else drawn)
-        for bracket in range(len(solution.brackets))
-    ]
-    return Samples(
-        completion_s=np.max([each.stage_s.sum(axis=1) for each in sampled], axis=0),
-        cost_usd=np.sum([each.cost_usd for each in sampled], axis=0),
-        stage_s=tuple(each.stage_s for each in sampled),
-        growth_s=tuple(each.growth_s for each in sampled),
-        busy_gpu_s=np.sum([each.busy_gpu_s for each in sampled], axis=0),
-        held_gpu_s=np.sum([each.held_gpu_s for each in sampled], axis=0),
-    )
-
-
-def _check_options(samples: int, seed: int, queue: Queue | str) -> None:
     _require_whole("samples", samples, least=1)
     _require_whole("seed", seed, least=0)
     if queue not in list(Queue):
         message = f"queue: got {show_value(queue)}; {nearest_name_hint(str(queue), [known.value for known in Queue])}"
         raise UsageError(message)
+    sampled = [
+        _sample_bracket(instance, solution, bracket, samples, seed, Queue(queue), {} if drawn is None else drawn)
+        for bracket in range(len(solution.brackets))
+    ]
+    totals = ("cost_usd", "busy_gpu_s", "held_gpu_s")
+    return Samples(
+        completion_s=np.max([each["stage_s"].sum(axis=1) for each in sampled], axis=0),
+        stage_s=tuple(each["stage_s"] for each in sampled),
+        growth_s=tuple(each["growth_s"] for each in sampled),
+        **{name: np.sum([each[name] for each in sampled], axis=0) for name in totals},
+    )
 
 
 def _require_whole(option: str, value: object, *, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{option}: got {show_value(value)}; a whole number from {least} on is needed")
-
-
-@dataclass(frozen=True)
-class _BracketSamples:
-    """One bracket of :class:`Samples`."""
-
-    cost_usd: FloatArray
-    stage_s: FloatArray
-    growth_s: FloatArray
-    busy_gpu_s: FloatArray
-    held_gpu_s: FloatArray
 
 
 def _sample_bracket(
@@ -298,8 +265,8 @@ def _sample_bracket(
     seed: int,
     queue: Queue,
     drawn: Drawn,
-) -> _BracketSamples:
-    """Sample a bracket in chunks, so that memory does not grow with samples times trials."""
+) -> dict[str, FloatArray]:
+    """Sample what :class:`Samples` says of one bracket; in chunks, so that memory does not grow with all trials."""
     runs = list_runs(instance, solution, bracket)
     chunk = max(1, _CHUNK // max(max(run.trials * min(run.iterations, FEW), run.added, 1) for run in runs))
     if samples <= chunk:
@@ -310,14 +277,12 @@ def _sample_bracket(
     for first in range(0, samples, chunk):
         size = min(chunk, samples - first)
         chunks.append(_execute(instance.cloud, runs, [source.draw(size) for source in sources], size, queue))
-    return _BracketSamples(
-        **{field.name: np.concatenate([getattr(each, field.name) for each in chunks]) for field in fields(chunks[0])}
-    )
+    return {name: np.concatenate([each[name] for each in chunks]) for name in chunks[0]}
 
 
 def _execute(
     cloud: Cloud, runs: Sequence[StageRun], latencies: Sequence[StageLatencies], size: int, queue: Queue
-) -> _BracketSamples:
+) -> dict[str, FloatArray]:
     scale_s, growth_s, stage_s = (np.zeros((size, len(runs))) for _ in range(3))
     busy_gpu_s = np.zeros(size)
     for run, latency in zip(runs, latencies, strict=True):
@@ -332,13 +297,13 @@ def _execute(
         held_s += cohort.count * life_s
         charged_s += cohort.count * np.maximum(life_s, cloud.minimum_charge_s)
     compute_usd = cloud.price_usd_per_s * charged_s if cloud.is_per_instance else cloud.gpu_price_usd_per_s * busy_gpu_s
-    return _BracketSamples(
-        cost_usd=compute_usd + cloud.data_usd_per_instance * sum(run.added for run in runs),
-        stage_s=stage_s,
-        growth_s=growth_s,
-        busy_gpu_s=busy_gpu_s,
-        held_gpu_s=cloud.gpus_per_instance * held_s,
-    )
+    return {
+        "cost_usd": compute_usd + cloud.data_usd_per_instance * sum(run.added for run in runs),
+        "stage_s": stage_s,
+        "growth_s": growth_s,
+        "busy_gpu_s": busy_gpu_s,
+        "held_gpu_s": cloud.gpus_per_instance * held_s,
+    }
 
 
 def run_trials(train_s: FloatArray, slots: int, queue: Queue) -> FloatArray:

@@ -95,15 +95,12 @@ class TrialTime:
     iterations: int
 
     @cached_property
-    def _training_deviation_s(self) -> float:
-        x = self.iterations
-        return math.hypot(math.sqrt(x) * self.iteration.deviation_s, x * self.pace.deviation_s)
-
-    @cached_property
     def is_normal(self) -> bool:
         """Whether a normal distribution (or a constant) describes the time but for less than 1e-10 of it."""
         parts = self.start.is_normal and self.pace.is_normal and self.iteration.is_normal
-        return parts and self.iterations * self.mean_s >= _NEGLIGIBLE_DEVIATIONS * self._training_deviation_s
+        x = self.iterations
+        deviation_s = math.hypot(math.sqrt(x) * self.iteration.deviation_s, x * self.pace.deviation_s)
+        return parts and x * self.mean_s >= _NEGLIGIBLE_DEVIATIONS * deviation_s
 
     @cached_property
     def _training(self) -> tuple[list[tuple[Law, int]], float]:
@@ -257,20 +254,14 @@ def option_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
 
 def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) -> TrialTime:
     """Return the time of one trial of a stage on that many GPUs, which the profile knows; cached."""
-    key = ("trial", stage.iterations, gpus_per_trial)
-    if key not in instance.law_cache:
-        training = instance.training
-        spanned = math.ceil(gpus_per_trial / instance.cloud.gpus_per_instance)
+
+    def state() -> TrialTime:
+        training, spanned = instance.training, math.ceil(gpus_per_trial / instance.cloud.gpus_per_instance)
         mean_s = float(training.seconds(np.array([gpus_per_trial]), np.array([spanned]))[0])
-        instance.law_cache[key] = TrialTime(
-            start=training.start(gpus_per_trial),
-            pace=training.pace(mean_s),
-            iteration=training.iteration(mean_s),
-            mean_s=mean_s,
-            iterations=stage.iterations,
-        )
-    time: TrialTime = instance.law_cache[key]
-    return time
+        start, pace, iteration = training.start(gpus_per_trial), training.pace(mean_s), training.iteration(mean_s)
+        return TrialTime(start, pace, iteration, mean_s, stage.iterations)
+
+    return recall(instance.law_cache, ("trial", stage.iterations, gpus_per_trial), state)
 
 
 def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int, t: FloatArray) -> FloatArray:

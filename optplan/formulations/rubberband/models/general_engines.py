@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,7 +48,6 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.models.statement import state_model
-from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.search import OutOfEffortError
@@ -62,18 +61,6 @@ _RESOLUTION = 10 * LIMIT_TOLERANCE
 
 #: Has an engine solve the model as it is now; the variables get the values of the best that it finds.
 _Ask = Callable[[], ProgramOutcome]
-
-
-@keep_both
-def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve the declarative model with HiGHS; its word is the bound, of the cost without minimum charges."""
-    return _solve(instance, request, HIGHS)
-
-
-@keep_both
-def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve the same model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs."""
-    return _solve(instance, request, CP_SAT)
 
 
 def _solve(instance: RubberBandInstance, request: SolveRequest, engine: str) -> Answer[RubberBandSolution]:
@@ -96,6 +83,12 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, engine: str) -> 
     if first.status is Status.INFEASIBLE:
         raise EngineError(f"{first.engine} finds no plan within the {instance.limit_name}, although there is one")
     return _answer(instance, request, first, chosen, refused)
+
+
+#: The declarative model in HiGHS, and in CP-SAT: their word is the bound, of the cost without minimum charges; see
+#: :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
+solve_highs = keep_both(partial(_solve, engine=HIGHS))
+solve_cp_sat = keep_both(partial(_solve, engine=CP_SAT))
 
 
 def _search(
@@ -161,10 +154,7 @@ def _close(outcome: ProgramOutcome, value: float) -> ProgramOutcome:
 
 
 def _keeps_limit(instance: RubberBandInstance, chosen: list[PricedChain]) -> bool:
-    most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
-    if instance.objective is Objective.COST:
-        return max(one.seconds for one in chosen) <= most
-    return math.fsum(one.usd for one in chosen) <= most
+    return choose_chains(instance, [[one] for one in chosen]) is not None
 
 
 def _answer(
@@ -241,60 +231,34 @@ def _certify(instance: RubberBandInstance, optimum: float) -> EnumeratedCertific
 MAX_PLANS = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class _Choices:
-    """What one stage may get: (C,) instances held, GPUs used, expected seconds, US dollars without growth."""
-
-    held: IntArray
-    gpus: IntArray
-    seconds: FloatArray
-    usd: FloatArray
-
-
 def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]:
     """List the plans of one bracket that no other beats in time and cost, the fastest first, and count all plans."""
-    choices = _list_choices(alone)
-    sizes = tuple(stage.held.size for stage in choices)
+    cloud, offered = alone.cloud, [stage_options(alone, 0, stage) for stage in range(len(alone.brackets[0]))]
+    counts = np.arange(1, max(int(options.instances.max()) for options in offered) + 1)
+    # By stage, of each choice: the place of the instances held among the counts, and the row of the option.
+    choices = [np.nonzero(options.instances <= counts[:, None]) for options in offered]
+    sizes = tuple(row.size for _, row in choices)
     if math.prod(sizes) > MAX_PLANS:
         raise refuse_to_enumerate(MAX_PLANS, math.prod(sizes), what="plans")
-    seconds, usd = _total(alone, choices)
+    # Time and cost (N,) of every plan, minimum charges left out; plans count choices like digits.
+    before, seconds, usd = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
+    for options, (which, row) in zip(offered, choices, strict=True):
+        held, stage_s = counts[which], options.expected_s[row]
+        paid_s = held * stage_s if cloud.is_per_instance else options.busy_gpu_s[row] / cloud.gpus_per_instance
+        grown_s, grown_usd = growth(alone, before[:, None], held)
+        seconds = (seconds[:, None] + grown_s + stage_s).ravel()
+        usd = (usd[:, None] + grown_usd + cloud.price_usd_per_s * paid_s).ravel()
+        before = np.tile(held, before.size)
     kept: list[PricedChain] = []
     least_usd = math.inf
     for number in np.lexsort((usd, seconds)).tolist():
         if usd[number] < least_usd:  # minimum charges only add to it
-            picked = zip(choices, np.unravel_index(number, sizes), strict=True)
-            judged = price_chain(
-                alone,
-                tuple(
-                    StageAllocation(instances=int(stage.held[place]), gpus=int(stage.gpus[place]))
-                    for stage, place in picked
-                ),
-            )
+            picked = list(zip(offered, choices, np.unravel_index(number, sizes), strict=True))
+            instances = [int(counts[which[place]]) for _, (which, _), place in picked]
+            gpus = [int(options.gpus[row[place]]) for options, (_, row), place in picked]
+            chain = StageAllocation.of_stages(instances, gpus)
+            judged = price_chain(alone, chain)
             if judged.usd < least_usd:
                 kept.append(judged)
                 least_usd = judged.usd
     return kept, math.prod(sizes)
-
-
-def _list_choices(alone: RubberBandInstance) -> list[_Choices]:
-    offered = [stage_options(alone, 0, stage) for stage in range(len(alone.brackets[0]))]
-    counts = np.arange(1, max(int(options.instances.max()) for options in offered) + 1)
-    cloud, choices = alone.cloud, []
-    for options in offered:
-        which, row = np.nonzero(options.instances <= counts[:, None])
-        held, seconds = counts[which], options.expected_s[row]
-        paid_s = held * seconds if cloud.is_per_instance else options.busy_gpu_s[row] / cloud.gpus_per_instance
-        choices.append(_Choices(held, options.gpus[row], seconds, cloud.price_usd_per_s * paid_s))
-    return choices
-
-
-def _total(alone: RubberBandInstance, choices: list[_Choices]) -> tuple[FloatArray, FloatArray]:
-    """Add up time and cost (N,) of every plan, minimum charges left out; plans count places like digits."""
-    counts = np.arange(max(int(stage.held.max()) for stage in choices) + 1)
-    growth_s, growth_usd = growth(alone, counts[:, None], counts)
-    before, seconds, usd = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
-    for stage in choices:
-        seconds = (seconds[:, None] + growth_s[before[:, None], stage.held] + stage.seconds).ravel()
-        usd = (usd[:, None] + growth_usd[before[:, None], stage.held] + stage.usd).ravel()
-        before = np.tile(stage.held, before.size)
-    return seconds, usd

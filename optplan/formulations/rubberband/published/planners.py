@@ -27,18 +27,19 @@ Brackets side by side are planned one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.formulations.rubberband.data.allocations import explain_refusal
-from optplan.formulations.rubberband.data.experiment import Stage
+from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import (
     DEADLINE,
+    AllocationRule,
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
+    recall,
 )
 from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
@@ -53,7 +54,6 @@ from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_
 from optplan.formulations.rubberband.laws.sampling import Drawn, sample_plan
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
-from optplan.schema import IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 
 #: A candidate whose cost is lower by less than this, relatively, is no improvement (the paper's delta).
@@ -65,18 +65,14 @@ Steps = tuple[int, ...]
 Predictor = Callable[[Steps], PricedChain]
 
 
-@dataclass(frozen=True, eq=False)
-class Ladder:
-    """The allocations (A,) that a stage steps through, from the least to the largest."""
+#: The allocations that a stage steps through, from the least to the largest.
+Ladder = tuple[StageAllocation, ...]
 
-    gpus: IntArray
-    instances: IntArray
 
-    def below(self, instances: int, gpus: int) -> Ladder:
-        """Return the ladder that ends with an allocation on some instances, above all steps that fit on them."""
-        fits = self.instances <= instances
-        rows = np.flatnonzero(fits & ~((self.instances == instances) & (self.gpus >= gpus)))
-        return Ladder(np.append(self.gpus[rows], gpus), np.append(self.instances[rows], instances))
+def end_with(ladder: Ladder, last: StageAllocation) -> Ladder:
+    """Return the ladder that ends with an allocation, above all steps that fit on its instances."""
+    fitting = (each for each in ladder if each.instances <= last.instances)
+    return *(each for each in fitting if each.instances < last.instances or each.gpus < last.gpus), last
 
 
 def walk_down(
@@ -138,20 +134,6 @@ def judge_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
 
 
 @keep_both
-def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Find the best static cluster (section 3.2): cheapest within the deadline, or fastest within the budget."""
-    request.stopwatch.emit("static clusters")
-    return _answer(instance, request, list_static_chains, "static cluster")
-
-
-@keep_both
-def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Find the best plan with one number of GPUs per trial throughout (section 6.3)."""
-    request.stopwatch.emit("constant GPUs per trial")
-    return _answer(instance, request, list_naive_chains, "plan with constant GPUs per trial")
-
-
-@keep_both
 def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Run Algorithm 2 as published: fair steps, driven by the sampled simulator, whose seed is the request's."""
     drawn: Drawn = {}
@@ -162,24 +144,6 @@ def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[
         return PricedChain(chain, sampled.mean_s().value, sampled.mean_usd().value)
 
     return _run_greedy(instance, request, sample_chain, list_fair_ladders)
-
-
-@keep_both
-def solve_greedy_exact(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run Algorithm 2 with fair steps, driven by the exact evaluator; otherwise as :func:`solve_greedy`."""
-    return _run_greedy(instance, request, judge_chain, list_fair_ladders)
-
-
-@keep_both
-def solve_greedy_instances(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run Algorithm 2 with steps that free whole instances, driven by the exact evaluator; see the module's text."""
-    return _run_greedy(instance, request, judge_chain, list_instance_ladders)
-
-
-@keep_both
-def solve_greedy_skipping(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run :func:`solve_greedy_instances`, passing over candidates that break the deadline."""
-    return _run_greedy(instance, request, judge_chain, list_instance_ladders, skip=True)
 
 
 def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
@@ -193,10 +157,8 @@ def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
 
 
 def _hold(options: list[StageOptions], instances: int) -> Chain:
-    return tuple(
-        StageAllocation(instances=instances, gpus=int(option.gpus[_fastest_on(option, instances)]))
-        for option in options
-    )
+    gpus = [int(option.gpus[_fastest_on(option, instances)]) for option in options]
+    return StageAllocation.of_stages([instances] * len(gpus), gpus)
 
 
 def list_naive_chains(alone: RubberBandInstance) -> list[Chain]:
@@ -204,10 +166,8 @@ def list_naive_chains(alone: RubberBandInstance) -> list[Chain]:
     at_once = []
     for stage, option in zip(alone.brackets[0], _list_options(alone), strict=True):
         rows = np.flatnonzero(option.slots == stage.trials)
-        columns = (option.gpus_per_trial[rows].tolist(), option.instances[rows].tolist(), option.gpus[rows].tolist())
-        at_once.append(
-            {each: StageAllocation(instances=needed, gpus=gpus) for each, needed, gpus in zip(*columns, strict=True)}
-        )
+        allocations = StageAllocation.of_stages(option.instances[rows].tolist(), option.gpus[rows].tolist())
+        at_once.append(dict(zip(option.gpus_per_trial[rows].tolist(), allocations, strict=True)))
     common = sorted(set.intersection(*(set(stage) for stage in at_once)))
     return [tuple(stage[each] for stage in at_once) for each in common]
 
@@ -216,8 +176,10 @@ def list_fair_ladders(alone: RubberBandInstance, most_instances: int) -> list[La
     """Make the ladders of the paper's steps: every fair allocation on at most so many instances."""
     ladders = []
     for number, stage in enumerate(alone.brackets[0]):
-        gpus = _list_fair(alone, stage, most_instances)
-        ladders.append(Ladder(gpus, stage_options(alone, 0, number, gpus).instances if gpus.size else gpus))
+        fair = np.sort(list_allowed(alone, stage.trials, AllocationRule.FAIR).gpus)
+        gpus = fair[fair <= most_instances * alone.cloud.gpus_per_instance]
+        instances = stage_options(alone, 0, number, gpus).instances if gpus.size else gpus
+        ladders.append(StageAllocation.of_stages(instances.tolist(), gpus.tolist()))
     return ladders
 
 
@@ -229,19 +191,8 @@ def list_instance_ladders(alone: RubberBandInstance, most_instances: int) -> lis
         if alone.cloud.is_per_instance:
             fastest = [_fastest_on(option, count) for count in np.unique(option.instances[rows]).tolist()]
             rows = np.unique(np.array(fastest, dtype=np.int64))
-        ladders.append(Ladder(option.gpus[rows], option.instances[rows]))
+        ladders.append(StageAllocation.of_stages(option.instances[rows].tolist(), option.gpus[rows].tolist()))
     return ladders
-
-
-def _list_fair(alone: RubberBandInstance, stage: Stage, most_instances: int) -> IntArray:
-    least, trials = alone.training.least_gpus, stage.trials
-    most = most_instances * alone.cloud.gpus_per_instance
-    if alone.training.largest_gpus is not None:
-        most = min(most, trials * alone.training.largest_gpus)
-    slots = [slots for slots in range(1, min(trials, most // least + 1)) if trials % slots == 0]
-    gpus = [least * each for each in slots] + list(range(trials * least, most + 1, trials * least))
-    allowed = [each for each in gpus if not explain_refusal(alone, stage, each)]
-    return np.array(allowed, dtype=np.int64)
 
 
 def _list_options(alone: RubberBandInstance) -> list[StageOptions]:
@@ -258,7 +209,9 @@ def _answer(
     request: SolveRequest,
     list_chains: Callable[[RubberBandInstance], list[Chain]],
     what: str,
+    stage: str,
 ) -> Answer[RubberBandSolution]:
+    request.stopwatch.emit(stage)
     candidates = [[judge_chain(alone, chain) for chain in list_chains(alone)] for alone in isolate_brackets(instance)]
     chosen = choose_chains(instance, candidates)
     if chosen is None:
@@ -271,24 +224,6 @@ def _answer(
         objective=evaluate(instance, solution).objective,
         counters={"plans": float(sum(len(listed) for listed in candidates))},
     )
-
-
-@dataclass
-class _Predictor:
-    """What a judge says of steps on ladders; ``judged`` remembers, so that no plan is judged twice."""
-
-    alone: RubberBandInstance
-    judge: Judge
-    ladders: Sequence[Ladder]
-    judged: dict[tuple[tuple[int, int], ...], PricedChain]
-
-    def __call__(self, steps: Steps) -> PricedChain:
-        pairs = zip(self.ladders, steps, strict=True)
-        chosen = tuple((int(ladder.instances[step]), int(ladder.gpus[step])) for ladder, step in pairs)
-        if chosen not in self.judged:
-            chain = tuple(StageAllocation(instances=instances, gpus=gpus) for instances, gpus in chosen)
-            self.judged[chosen] = self.judge(self.alone, chain)
-        return self.judged[chosen]
 
 
 def _run_greedy(
@@ -337,20 +272,42 @@ def _plan_bracket(
     size, most = static[0].allocations[0].instances, alone.cloud.most_instances
     sizes = {factor * size if most is None else min(factor * size, most) for factor in WARM_STARTS}
     ladders, options = make_ladders(alone, max(sizes)), _list_options(alone)
-    judged = {tuple((each.instances, each.gpus) for each in static[0].allocations): static[0]}
+    judged = {static[0].allocations: static[0]}  # so that no plan is judged twice
+
+    def predict(some: Sequence[Ladder], steps: Steps) -> PricedChain:
+        chain = tuple(ladder[step] for ladder, step in zip(some, steps, strict=True))
+        return recall(judged, chain, lambda: judge(alone, chain))
+
     found = []
     for instances in sorted(sizes):
         start = static[0].allocations if instances == size else _hold(options, instances)
-        pairs = zip(ladders, start, strict=True)
-        predict = _Predictor(alone, judge, [ladder.below(each.instances, each.gpus) for ladder, each in pairs], judged)
-        top = tuple(ladder.gpus.size - 1 for ladder in predict.ladders)
+        own = [end_with(ladder, last) for ladder, last in zip(ladders, start, strict=True)]
+        top = tuple(len(ladder) - 1 for ladder in own)
         found += [
-            walk_down(steps, predict, deadline_s, request.stopwatch, skip=skip)
+            walk_down(steps, partial(predict, own), deadline_s, request.stopwatch, skip=skip)
             for steps in (top, tuple(max(step - 1, 0) for step in top))
-            if predict(steps).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
+            if predict(own, steps).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
         ]
     return min(found, key=lambda plan: plan.usd, default=None), len(judged)
 
 
 def _termination(request: SolveRequest) -> Termination:
     return Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
+
+
+#: Algorithm 2 driven by the exact evaluator: with fair steps, and with steps that free whole instances.
+solve_greedy_exact = keep_both(partial(_run_greedy, judge=judge_chain, make_ladders=list_fair_ladders))
+solve_greedy_instances = keep_both(partial(_run_greedy, judge=judge_chain, make_ladders=list_instance_ladders))
+#: The same, passing over candidates that break the deadline.
+solve_greedy_skipping = keep_both(
+    partial(_run_greedy, judge=judge_chain, make_ladders=list_instance_ladders, skip=True)
+)
+
+#: The best static cluster (section 3.2), and the best plan with one number of GPUs per trial throughout (section 6.3).
+solve_static = keep_both(
+    partial(_answer, list_chains=list_static_chains, what="static cluster", stage="static clusters")
+)
+_CONSTANT = "constant GPUs per trial"
+solve_naive_elastic = keep_both(
+    partial(_answer, list_chains=list_naive_chains, what=f"plan with {_CONSTANT}", stage=_CONSTANT)
+)

@@ -44,10 +44,8 @@ def calibrate(
     if not trials and not standing.nodes:
         raise UsageError("nothing was measured: no trial of the run has ended a segment")
     said: list[str] = []
-    training, cloud = instance.training, instance.cloud
-    if trials:
-        training = _calibrate_training(training, trials, said)
-    cloud = _calibrate_cloud(cloud, standing, said)
+    training = _calibrate_training(instance.training, trials, said) if trials else instance.training
+    cloud = _calibrate_cloud(instance.cloud, standing, said)
     return instance.replace(training=training, cloud=cloud), tuple(said)
 
 

@@ -51,23 +51,23 @@ def continue_plan(
     if any(after.trials > before.trials for before, after in pairwise(stages)):
         raise UnsupportedError("another bracket with more trials is still to come")
     rest = _limit_room(whole.replace(experiment=StagesExperiment(stages=stages)), standing)
+    going = _Rest(whole, plan, standing, done)
     if instance.asks_for_both and instance.ceiling is not None:
-        return _keep_both(_Rest(whole, plan, standing, done), rest, standing, solve)
+        return _keep_both(going, rest, standing, solve)
     limit, left = _what_is_left(instance, standing, instance.limit_name)
     growth_s, growth_usd = growth(instance, 0, len(_list_held(plan, standing)))
     saved = float(growth_s if instance.objective is Objective.COST else growth_usd)
-    chosen = _choose(_Rest(whole, plan, standing, done), rest.without_ceiling(), left, saved, solve)
+    chosen = _choose(going, rest.without_ceiling(), left, saved, solve)
     if isinstance(chosen, float):
         return Continuation(
             None, _explain(instance.limit_name, limit, left, chosen, enough=instance.confidence is None)
         )
     # The best plan for the rest keeps a ceiling of the objective if any does.
     if instance.ceiling is not None:
-        ceiling = standing.limits.get(instance.ceiling_name, instance.ceiling)
+        ceiling, room = _what_is_left(instance, standing, instance.ceiling_name)
         if chosen.objective > ceiling * (1.0 + LIMIT_TOLERANCE):
-            spent = standing.now_s if instance.ceiling_name == DEADLINE else standing.spent_usd or 0.0
-            needed = chosen.objective - spent
-            return Continuation(None, _explain(instance.ceiling_name, ceiling, ceiling - spent, needed))
+            needed = chosen.objective - (ceiling - room)
+            return Continuation(None, _explain(instance.ceiling_name, ceiling, room, needed))
     return Continuation(chosen)
 
 
@@ -87,20 +87,20 @@ class _Rest:
         later_s = late_s + grown.expected.seconds - first.expected.seconds
         segments = [*self._ended(first.nodes), _shift(grown, late_s), *(_shift(stage, later_s) for stage in later)]
         time_s, usd = self.measure(segments)
-        by_cost = self._whole.objective is Objective.COST
+        expected = {
+            "expected_s": self._standing.now_s + time_s,
+            "expected_usd": (self._standing.spent_usd or 0.0) + usd,
+        }
         return self._plan.replace(
             plan_id="",
             supersedes=self._plan.plan_id,
             instance_hash=self._plan.instance_hash if result is None else result.instance_hash,
             solver=self._plan.solver if result is None else result.solver,
-            objective=(self._standing.spent_usd or 0.0) + usd if by_cost else self._standing.now_s + time_s,
+            objective=expected["expected_usd" if self._whole.objective is Objective.COST else "expected_s"],
             bound=None,  # of the rest from nothing, and this one goes on from what is held
             resources={name: describe_resource(self._whole) for name in self._plan.resources},
             segments=tuple(segments),
-            expected={
-                "expected_s": self._standing.now_s + time_s,
-                "expected_usd": (self._standing.spent_usd or 0.0) + usd,
-            },
+            expected=expected,
         )
 
     def measure(self, segments: Sequence[SearchStage]) -> tuple[float, float]:

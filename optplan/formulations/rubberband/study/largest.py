@@ -108,10 +108,11 @@ def find_largest(
 
     most = MOST_TRIALS if growing is Growing.TRIALS else MOST_ITERATIONS
     now = stages[0].trials if growing is Growing.TRIALS else sum(stage.iterations for stage in stages)
-    low, high = _bracket(fits, now, most)
+    low, high, size = 0, most + 1, now
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        low, high = (size, high) if fits(size) else (low, size)
+        # Twice as large until one is too large, half as large until one fits, then in the middle.
+        size = min(2 * low, most) if high > most else (low + high) // 2
     best, larger = (resize(asked, growing, size) if 0 < size <= most else None for size in (low, high))
     settings = {"time_limit_s": time_limit_s}
     return LargestSearch(
@@ -123,21 +124,3 @@ def find_largest(
         refusal=None if larger is None else solve(larger, **settings),
         solves=len(found),
     )
-
-
-def _bracket(fits: Callable[[int], bool], now: int, most: int) -> tuple[int, int]:
-    """Return a size that fits, or 0, and a larger one that does not, or one beyond what is allowed."""
-    size = now
-    if fits(size):
-        while size < most:
-            larger = min(2 * size, most)
-            if not fits(larger):
-                return size, larger
-            size = larger
-        return size, most + 1
-    while size > 1:
-        smaller = size // 2
-        if fits(smaller):
-            return smaller, size
-        size = smaller
-    return 0, 1

@@ -102,13 +102,9 @@ def _sample(chain: Chain, request: SolveRequest) -> _Trade:
         if not isinstance(found, HeldShortfall) and found.options is not None and found.proven:
             rows.append((found.consumption, found.value, found.options))
         request.stopwatch.emit("frontier", fraction=(number + 1) / len(times))
-    rows.sort(key=lambda row: (row[0], row[1]))
-    return _Trade(
-        np.array([row[0] for row in rows]),
-        np.array([row[1] for row in rows]),
-        np.array([row[2] for row in rows]),
-        complete=False,
-    )
+    rows.sort(key=lambda row: row[:2])
+    seconds, usd, options = (np.array(column) for column in zip(*rows, strict=True))
+    return _Trade(seconds, usd, options, complete=False)
 
 
 def _merge(trades: list[_Trade]) -> tuple[FloatArray, FloatArray, IntArray]:

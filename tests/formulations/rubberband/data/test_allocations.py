@@ -7,9 +7,10 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.allocations import explain_refusal
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.costs import stage_options
-from optplan.formulations.rubberband.judge.evaluation import cost_of, list_costs
+from optplan.formulations.rubberband.judge.evaluation import list_costs
+from optplan.formulations.rubberband.laws.execution import list_runs
 
 TABLE = {1: 12.0, 2: 7.0, 4: 4.0, 8: 2.5, 16: 2.0}
 
@@ -45,7 +46,7 @@ def test_refused_allocations_say_why(gpus: int, reason: str) -> None:
     instance = _make(6, 1, least_gpus=2, cloud={"most_instances": 9})
     assert explain_refusal(instance, instance.brackets[0][0], gpus) == reason
     with pytest.raises(DataError, match=re.escape(f"brackets.0.0.gpus: got {gpus}; {reason}")):
-        cost_of(instance, 0, 0, gpus)
+        list_runs(instance, RubberBandSolution.parse({"brackets": [[{"instances": 99, "gpus": gpus}]]}))
 
 
 def test_what_is_unknown_or_too_wide_is_named() -> None:

@@ -25,7 +25,8 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_consumption, least_within
-from optplan.formulations.rubberband.judge.evaluation import cost_of, evaluate, growth
+from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
+from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.formulations.rubberband.study.pareto import build_pareto
 from optplan.instances.files import read_instance
 from optplan.progress import Stopwatch
@@ -95,7 +96,7 @@ def _list_choices(instance: RubberBandInstance, bracket: int) -> list[list[tuple
         allowed = []
         for gpus in range(1, most * instance.cloud.gpus_per_instance + 1):
             if not explain_refusal(instance, stage, gpus):
-                needed = int(cost_of(instance, bracket, number, gpus).instances[0])
+                needed = int(option_of(instance, bracket, number, gpus).instances[0])
                 allowed += [(held, gpus) for held in range(needed, most + 1)]
         choices.append(allowed)
     return choices

@@ -14,7 +14,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.judge.evaluation import (
     completion_quantile,
     evaluate,
-    expected_shortfall_s,
+    follow,
     growth,
     on_time_probability,
 )
@@ -266,13 +266,12 @@ def test_law_of_the_latest_has_its_mean(form: str) -> None:
 
 
 def test_shortfall_of_a_life() -> None:
-    """An instance of stage 2 only (7 + 37 s) falls 16 s short of 60; per function nothing does."""
-    chain = _plan([(2, 4), (3, 2), (2, 4)]).brackets[0]
+    """An instance of stage 2 only (7 + 37 s) falls 16 s short of 60; others do not, and per function nothing does."""
+    chain = _plan([(2, 4), (4, 2), (1, 2)]).brackets[0]  # two old ones go with a new one
     instance = _make(cloud={"minimum_charge_s": 60})
-    assert expected_shortfall_s(instance, 0, chain, 1, 1) == pytest.approx(16)
-    assert expected_shortfall_s(instance, 0, chain, 0, 2) == 0
+    assert [stage.short_s for stage in follow(instance, 0, chain)] == pytest.approx([0, 16, 0])
     functions = _make(cloud={"minimum_charge_s": 60, "billing": "per-function"})
-    assert expected_shortfall_s(functions, 0, chain, 1, 1) == 0
+    assert [stage.short_s for stage in follow(functions, 0, chain)] == [0, 0, 0]
 
 
 @pytest.mark.slow

@@ -13,7 +13,8 @@ from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact import costs
 from optplan.formulations.rubberband.exact.costs import stage_options
-from optplan.formulations.rubberband.judge.evaluation import cost_of, growth, list_costs
+from optplan.formulations.rubberband.judge.evaluation import growth, list_costs
+from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.progress import OutOfTime, Stopwatch
 
 NOISES: list[dict[str, Any]] = [
@@ -66,7 +67,7 @@ def test_both_statements_agree_where_both_have_an_allocation(noise: dict[str, An
     instance = _make(6, 4, mode, noise, 8)
     options = stage_options(instance, 0, 0)
     for row, gpus in enumerate(options.gpus.tolist()):
-        cost = cost_of(instance, 0, 0, gpus)
+        cost = option_of(instance, 0, 0, gpus)
         assert int(cost.instances[0]) == int(options.instances[row])
         assert float(cost.expected_s[0]) == pytest.approx(float(options.expected_s[row]), rel=1e-12)
         assert float(cost.busy_gpu_s[0]) == pytest.approx(float(options.busy_gpu_s[row]), rel=1e-12)

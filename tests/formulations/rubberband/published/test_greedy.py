@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optplan.formulations.rubberband.data.instance import StageAllocation
 from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
 from optplan.formulations.rubberband.published.planners import (
     Ladder,
     Steps,
     benefit,
+    end_with,
     list_candidates,
     saves,
     walk_down,
@@ -19,7 +20,13 @@ from optplan.formulations.rubberband.published.planners import (
 from optplan.progress import Event, Stopwatch
 
 #: Three trials on instances of four GPUs: 1 to 12 GPUs by factors and multiples, p = 3 and p = 4 both need 3 instances.
-LADDER = Ladder(np.array([1, 3, 6, 9, 12]), np.array([1, 1, 2, 3, 3]))
+LADDER = StageAllocation.of_stages([1, 1, 2, 3, 3], [1, 3, 6, 9, 12])
+
+
+def _below(ladder: Ladder, instances: int, gpus: int) -> list[tuple[int, int]]:
+    """Return instances and GPUs of the ladder that ends with an allocation."""
+    ended = end_with(ladder, StageAllocation(instances=instances, gpus=gpus))
+    return [(each.instances, each.gpus) for each in ended]
 
 
 def judged(seconds: float, usd: float) -> PricedChain:
@@ -42,13 +49,11 @@ class Table:
 
 def test_a_ladder_ends_with_the_static_allocation() -> None:
     """On 3 instances, 10 GPUs used: below are 9 GPUs on as many instances, and all that needs fewer."""
-    ladder = LADDER.below(3, 10)
-    assert ladder.gpus.tolist() == [1, 3, 6, 9, 10]
-    assert ladder.instances.tolist() == [1, 1, 2, 3, 3]
-    assert LADDER.below(3, 12).gpus.tolist() == [1, 3, 6, 9, 12]
+    assert _below(LADDER, 3, 10) == [(1, 1), (1, 3), (2, 6), (3, 9), (3, 10)]
+    assert _below(LADDER, 3, 12) == [(1, 1), (1, 3), (2, 6), (3, 9), (3, 12)]
     # Held but not needed: the first step gives back what is idle.
-    assert LADDER.below(7, 12).instances.tolist() == [1, 1, 2, 3, 3, 7]
-    assert Ladder(np.array([8]), np.array([2])).below(1, 3).gpus.tolist() == [3]
+    assert _below(LADDER, 7, 12) == [(1, 1), (1, 3), (2, 6), (3, 9), (3, 12), (7, 12)]
+    assert _below(StageAllocation.of_stages([2], [8]), 1, 3) == [(1, 3)]
 
 
 def test_candidates_step_down_in_one_stage() -> None:

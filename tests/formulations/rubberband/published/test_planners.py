@@ -187,24 +187,24 @@ def test_per_function_the_literal_steps_do_not_stall() -> None:
 def test_fair_ladders_have_every_factor_and_multiple() -> None:
     """Eight trials: 1, 2, 4, 8, 16, 24, 32 GPUs, and 3 GPUs a trial need as many instances as 4 do; one trial: each."""
     first, second = list_fair_ladders(make(), 8)
-    assert first.gpus.tolist() == [1, 2, 4, 8, 16, 24, 32]
-    assert first.instances.tolist() == [1, 1, 1, 2, 4, 8, 8]
-    assert second.gpus.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert second.instances.tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert [each.gpus for each in first] == [1, 2, 4, 8, 16, 24, 32]
+    assert [each.instances for each in first] == [1, 1, 1, 2, 4, 8, 8]
+    assert [each.gpus for each in second] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [each.instances for each in second] == [1, 1, 1, 1, 2, 2, 2, 2]
     # Of at least two GPUs a trial: over 2, factors and multiples of the number of trials; up to 2 instances.
     first, second = list_fair_ladders(make(training={"least_gpus": 2}), 2)
-    assert first.gpus.tolist() == [2, 4, 8]
-    assert second.gpus.tolist() == [2, 4, 6, 8]
+    assert [each.gpus for each in first] == [2, 4, 8]
+    assert [each.gpus for each in second] == [2, 4, 6, 8]
 
 
 def test_instance_ladders_have_one_rung_for_each_useful_count() -> None:
     """Eight trials: 3 instances are no faster than 2, 5 to 7 no faster than 4. Per function: all worth considering."""
     first, second = list_instance_ladders(make(), 8)
-    assert first.instances.tolist() == [1, 2, 4, 8]
-    assert first.gpus.tolist() == [4, 8, 16, 32]
-    assert second.instances.tolist() == [1, 2]
+    assert [each.instances for each in first] == [1, 2, 4, 8]
+    assert [each.gpus for each in first] == [4, 8, 16, 32]
+    assert [each.instances for each in second] == [1, 2]
     per_function = list_instance_ladders(make(cloud={"billing": "per-function"}), 2)
-    assert [ladder.gpus.tolist() for ladder in per_function] == [[1, 2, 4, 8], [1, 2, 3, 4, 5, 6, 7, 8]]
+    assert [[each.gpus for each in ladder] for ladder in per_function] == [[1, 2, 4, 8], [1, 2, 3, 4, 5, 6, 7, 8]]
 
 
 def test_every_static_count_that_some_stage_needs_is_looked_at() -> None:
