@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +41,7 @@ from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.limits import write_apart, write_digits
-
-#: The objective that a limit is on.
-_OBJECTIVES = {DEADLINE: Objective.TIME, BUDGET: Objective.COST}
-
-
-@dataclass(frozen=True)
-class _Nearest:
-    """The fleet with the least of what a limit is on, all other limits kept; None where no fleet keeps those."""
-
-    limit: str
-    fleet: JudgedFleet | None
-    proven: bool
-    certificate: TreeCertificate | None = None
-
-    @property
-    def least(self) -> float:
-        """How much of the limit the fleet takes."""
-        if self.fleet is None:
-            return math.inf
-        return self.fleet.time_s if self.limit == DEADLINE else self.fleet.cost_usd
+from optplan.solvers.limits import Nearest, explain_limits
 
 
 def explain_shortfall(
@@ -80,27 +60,27 @@ def explain_shortfall(
         reason = "no fleet ever ends: interruptions undo the work between two checkpoints again and again"
         found = Infeasibility(reason=reason, relaxations=(), certificate=certificate)
     else:
-        nearest = [find_nearest(instance, limit, request) for limit in instance.limits]
-        proven = all(one.proven for one in nearest)
-        factor = None
-        if proven and all(one.fleet is None for one in nearest):
+        sought = [find_nearest(instance, limit, request) for limit in instance.limits]
+        nearest = [one for one in sought if one is not None]
+        proven, factor = len(nearest) == len(sought), None
+        if proven and all(one.least is None for one in nearest):
             factor, proven = _find_factor(instance, stopwatch)
-        found = _explain_limits(instance, nearest, factor, certificate)
+        found = explain_limits(instance, nearest, "fleet", factor=factor, certificate=certificate)
     if not proven:
         warnings.append("time ran out before all that would help was known: give it more time")
     ended = Status.INFEASIBLE, Termination.COMPLETED
     return Answer(*ended, infeasibility=found, counters=counters or {}, warnings=tuple(warnings))
 
 
-def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:
-    """Find the fleet with the least of what one limit is on, all other limits kept."""
+def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> Nearest | None:
+    """Find the fleet with the least of what one limit is on, all other limits kept; None where it is not proven."""
     freed = {"deadline_s": None} if limit == DEADLINE else {"budget": None}
-    question = instance.replace(objective=_OBJECTIVES[limit], **freed)
+    question = instance.replace(objective=Objective.TIME if limit == DEADLINE else Objective.COST, **freed)
     goal, space = LeastGoal(question), FleetSpace(question)
     if space.search(goal, request.stopwatch).termination is not Termination.COMPLETED:
-        return _Nearest(limit, goal.best, proven=False)
+        return None
     certificate = write_tree(space, goal.objective, request.stopwatch, limit=limit) if request.certify else None
-    return _Nearest(limit, goal.best, proven=True, certificate=certificate)
+    return Nearest(limit, goal.objective, "" if goal.best is None else write_fleet(goal.best.groups), certificate)
 
 
 class _FactorGoal(Goal):
@@ -138,44 +118,6 @@ def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float |
     end = FleetSpace(instance.replace(deadline_s=None, budget=None)).search(goal, stopwatch)
     proven = goal.found and end.termination is Termination.COMPLETED
     return goal.least if proven else None, proven
-
-
-def _explain_limits(
-    instance: SriftInstance, found: list[_Nearest], factor: float | None, certificate: TreeCertificate | None
-) -> Infeasibility:
-    sentences, relaxations, hopeless = [], [], []
-    for one in found:
-        others = [limit for limit in instance.limits if limit != one.limit]
-        if one.fleet is None:
-            if one.proven:
-                hopeless.append(Hopeless(limit=one.limit, certificate=one.certificate))
-                sentences.append(f"no {one.limit} alone would do: no fleet keeps the {' and the '.join(others)}")
-            continue
-        if not one.proven:
-            continue
-        given, unit = instance.limit_as_given(one.limit)
-        within = "".join(
-            f" within {write_digits(instance.limits[other], 4)} {instance.limit_as_given(other)[1]}" for other in others
-        )
-        least = f"{write_apart(one.least, given)} {unit}"
-        which, verb = ("fastest", "takes") if one.limit == DEADLINE else ("cheapest", "costs")
-        sentences.append(
-            f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {least}; "
-            f"the {one.limit} is {write_apart(given, one.least)} {unit}"
-        )
-        relaxations.append(instance.relax(one.limit, one.least, enough=one.least, certificate=one.certificate))
-    if factor is not None:
-        limits = " and ".join(
-            f"{write_digits(amount, 4)} {instance.limit_as_given(limit)[1]}"
-            for limit, amount in instance.limits.items()
-        )
-        sentences.append(f"{limits} would both have to grow by a factor of {factor:.4g}")
-    return Infeasibility(
-        reason="; ".join(sentences) or "no fleet keeps the limits",
-        relaxations=tuple(relaxations),
-        hopeless=tuple(hopeless),
-        certificate=certificate,
-    )
 
 
 def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None, stopwatch: Stopwatch) -> Infeasibility:
