@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, write_fleet
+from optplan.contracts.time_and_money import BUDGET, DEADLINE
+from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, name_vms
 from optplan.formulations.srift.study.timelines import Happening, Timeline, TimelineSegment
 from optplan.reporting import style

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from optplan.contracts import ParetoFrontier, Result, Solution
-from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, write_fleet
+from optplan.contracts.time_and_money import DEADLINE
+from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.study.pareto import OneMoreVm
 from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.timelines import Timeline

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from pydantic import model_validator
 
 from optplan.contracts.instance import Instance, Solution
-from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
+from optplan.contracts.time_and_money import Objective, TimeAndMoney
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
@@ -35,19 +35,6 @@ from optplan.schema import (
     usual,
 )
 from optplan.units import SECONDS_PER_HOUR
-
-__all__ = [
-    "BUDGET",
-    "DEADLINE",
-    "Interruptions",
-    "Objective",
-    "Policy",
-    "Problem",
-    "SriftInstance",
-    "SriftSolution",
-    "VmGroup",
-    "VmType",
-]
 
 
 class VmGroup(FrozenModel):

@@ -26,15 +26,8 @@ from optplan.contracts.result import (
     closes_gap,
     relative_gap,
 )
-from optplan.formulations.srift.data.instance import (
-    BUDGET,
-    DEADLINE,
-    Objective,
-    SriftInstance,
-    SriftSolution,
-    VmGroup,
-    write_fleet,
-)
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
 from optplan.formulations.srift.exact.goals import FleetJudge, Goal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
@@ -203,33 +196,22 @@ def _say_what_helps(instance: SriftInstance, end: SearchEnd) -> str:
 _ANY_GAP = 1e9
 
 
-class FleetSearch:
+class FleetSearch(LeastGoal):
     """The best fleet seen that keeps the limits."""
 
     def __init__(self, instance: SriftInstance, stopwatch: Stopwatch) -> None:
+        super().__init__(instance)
         self.instance = instance
         self.stopwatch = stopwatch
-        self.best: JudgedFleet | None = None
         #: Fleets judged so far.
         self.judged = 0
         self._judge = FleetJudge(instance)
         self._longest_s = 0.0
 
-    @property
-    def objective(self) -> float | None:
-        """The best fleet's; None before there is one."""
-        return None if self.best is None else self.best.objective
-
     def judge(self, groups: tuple[VmGroup, ...]) -> JudgedFleet:
         """Return what a fleet takes and costs, and count it."""
         self.judged += 1
         return self._judge.judge(groups)
-
-    def offer(self, judged: JudgedFleet) -> None:
-        """Keep a fleet that reaches the batch if it is better than the best one and keeps the limits."""
-        ends = judged.keeps_limits and math.isfinite(judged.objective)
-        if ends and (self.best is None or judged.objective < self.best.objective):
-            self.best = judged
 
     def look_at(
         self, fleets: Iterable[tuple[VmGroup, ...]], wanted: Callable[[tuple[VmGroup, ...]], bool] | None = None

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup, count_vms
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, count_vms
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
-
-#: By which share a limit may be exceeded: the solvers' side of what the evaluator allows.
-TOLERANCE = LIMIT_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class FleetJudge:
         cost_usd = billed_s * sum(group.count * self._price_usd_per_s[group.type] for group in groups)
         used = {DEADLINE: time_s, BUDGET: cost_usd}
         excess = tuple(
-            used[limit] / most - 1.0 if used[limit] > most * (1.0 + TOLERANCE) else 0.0
+            used[limit] / most - 1.0 if used[limit] > most * (1.0 + LIMIT_TOLERANCE) else 0.0
             for limit, most in instance.limits.items()
         )
         objective = cost_usd if instance.objective is Objective.COST else time_s
@@ -85,9 +83,9 @@ class Goal(ABC):
     def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
         """Return (N,) the least first, by lower bounds of time and cost."""
 
+    @abstractmethod
     def offer(self, fleet: JudgedFleet) -> None:
-        """Take a fleet that reaches the batch for what it is; what proves only takes none."""
-        del fleet
+        """Take a fleet that reaches the batch for what it is."""
 
     @property
     def objective(self) -> float | None:
@@ -112,8 +110,8 @@ class LeastGoal(Goal):
         self._least_cost = instance.objective is Objective.COST
         self._types = list(instance.types)
         limits = instance.limits
-        self._most_s = limits.get(DEADLINE, np.inf) * (1.0 + TOLERANCE)
-        self._most_usd = limits.get(BUDGET, np.inf) * (1.0 + TOLERANCE)
+        self._most_s = limits.get(DEADLINE, np.inf) * (1.0 + LIMIT_TOLERANCE)
+        self._most_usd = limits.get(BUDGET, np.inf) * (1.0 + LIMIT_TOLERANCE)
         self.best, self.found = best, best is not None
 
     @property

@@ -31,11 +31,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optplan.contracts.judgement import RefutedError, keep_latest
+from optplan.contracts.judgement import JUDGE_TOLERANCE, RefutedError, keep_latest
 from optplan.contracts.result import BoundProof, TreeCertificate
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.judge.bounds import Offers
-from optplan.formulations.srift.judge.evaluation import TOLERANCE
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
 from optplan.formulations.srift.judge.parts import BoundClaim, KindOfFleets
 from optplan.progress import Stopwatch
@@ -94,7 +94,7 @@ def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> BoundC
         raise RefutedError(f"the instance has no limit {limit!r} to drop")
     if certificate.bound is not None and not math.isfinite(certificate.bound):
         raise RefutedError("the bound is no finite number")
-    kept = {name: amount * (1.0 + TOLERANCE) for name, amount in limits.items() if name != limit}
+    kept = {name: amount * (1.0 + JUDGE_TOLERANCE) for name, amount in limits.items() if name != limit}
     about_cost = limit == BUDGET if limit else instance.objective is Objective.COST
     return BoundClaim(kept.get(DEADLINE, math.inf), kept.get(BUDGET, math.inf), about_cost, certificate.bound)
 

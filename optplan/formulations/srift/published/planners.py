@@ -30,7 +30,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup, write_fleet
+from optplan.contracts.time_and_money import Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
 from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.progress import Stopwatch

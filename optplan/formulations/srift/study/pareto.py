@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import Result, SolveRequest, Termination
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.contracts.time_and_money import Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.goals import FleetJudge, FrontierGoal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch

@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from optplan.formulations.srift.data.instance import (
-    BUDGET,
-    DEADLINE,
-    SriftInstance,
-    SriftSolution,
-    count_vms,
-    write_fleet,
-)
+from optplan.contracts.time_and_money import BUDGET, DEADLINE
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, count_vms, write_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.study.replanning import (
     FleetStanding,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from optplan.contracts.result import Termination
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmGroup
+from optplan.contracts.time_and_money import Objective
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.exact import search
 from optplan.formulations.srift.exact.goals import FrontierGoal, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
