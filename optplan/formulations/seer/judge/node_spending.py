@@ -77,7 +77,7 @@ def list_trials(eta: float, bracket: SizedBracket, minutes: FloatArray, spare: f
     powers = eta ** np.arange(len(bracket.trials))
     # Row by row the size grows past multiples of powers of eta; at a size x, floor(x / eta^k) trials are in round k.
     most_size = (spare / bracket.gpus + minutes @ (np.array(bracket.trials) + 1.0)) / (minutes @ (1.0 / powers))
-    most_size = min(most_size, bracket.trials[0] + most)
+    most_size = np.minimum(most_size, bracket.trials[0] + most)
     counts = np.maximum(0.0, np.floor(most_size * (1.0 + SAME) / powers) - bracket.trials)
     if not counts.sum() <= _MOST_CHANGES:
         raise RefutedError(f"rows of {bracket.gpus:g} GPUs change more than {_MOST_CHANGES:,} times within the budget")

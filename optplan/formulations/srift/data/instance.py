@@ -232,6 +232,11 @@ class SriftInstance(TimeAndMoney, Instance[SriftSolution]):
         available = self.types[name].available
         return by_batch if available is None else min(available, by_batch)
 
+    def passes_s(self, name: str, batch: int) -> tuple[float, float]:
+        """Return the raw forward and backward seconds of a type's VM with so many samples."""
+        device, share = self.job.devices[self.types[name].gpu], batch / self.types[name].gpus
+        return device.forward_after(share), device.backward_after(share)
+
     def networks_of(self, names: list[str]) -> list[tuple[str, float]]:
         """Return the network's name and its capacity in bytes per second, for each of some types."""
         types = [(name, self.types[name]) for name in names]

@@ -29,7 +29,7 @@ from optplan.contracts.result import (
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
 from optplan.formulations.srift.exact.goals import FleetJudge, Goal, JudgedFleet, LeastGoal
-from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
+from optplan.formulations.srift.exact.reachability import count_missing, find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
@@ -43,8 +43,7 @@ def explain_shortfall(
     """Say why a searched space has no fleet within the limits, and what each limit alone has to be, if in time."""
     instance = space.instance
     stopwatch = request.stopwatch
-    certificate = write_tree(space, None, stopwatch) if request.certify else None
-    warnings = [] if certificate or not request.certify else [say_uncertified(request)]
+    certificate, warnings = _certify(space, None, request)
     proven = True
     if not reaches_batch(instance):
         found = _explain_batch(instance, certificate, stopwatch)
@@ -60,9 +59,9 @@ def explain_shortfall(
             factor, proven = _find_factor(instance, stopwatch)
         found = explain_limits(instance, nearest, "fleet", factor=factor, certificate=certificate)
     if not proven:
-        warnings.append("time ran out before all that would help was known: give it more time")
+        warnings += ("time ran out before all that would help was known: give it more time",)
     ended = Status.INFEASIBLE, Termination.COMPLETED
-    return Answer(*ended, infeasibility=found, counters=counters or {}, warnings=tuple(warnings))
+    return Answer(*ended, infeasibility=found, counters=counters or {}, warnings=warnings)
 
 
 def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> Nearest | None:
@@ -115,16 +114,16 @@ def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float |
 
 def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None, stopwatch: Stopwatch) -> Infeasibility:
     """Say what is nearest to a global batch that no fleet has, and which VMs are missing."""
-    near = find_neighbours(instance, stopwatch)
-    sides = [str(side) for side in (near.below, near.above) if side is not None]
+    below, above = find_neighbours(instance)
+    sides = [str(side) for side in (below, above) if side is not None]
     reason = f"no fleet has a global batch of exactly {instance.global_batch}"
-    if near.above is None and near.below is not None:
-        reason += f": all that is available has {near.below} at most"
+    if above is None and below is not None:
+        reason += f": all that is available has {below} at most"
     elif sides:
         reason += f": the nearest {'is' if len(sides) == 1 else 'are'} {' and '.join(sides)}"
-    if near.more and near.above is None:
-        more = " or ".join(f"{count} more {name}" for name, count in near.more.items())
-        reason += f"; {more} would do"
+    missing = count_missing(instance, stopwatch) if above is None else {}
+    if missing:
+        reason += f"; {' or '.join(f'{count} more {name}' for name, count in missing.items())} would do"
     # Where no fleet has the batch, no limit matters: it is the same proof with one dropped.
     hopeless = tuple(
         Hopeless(limit=limit, certificate=certificate and certificate.replace(limit=limit)) for limit in instance.limits
@@ -151,28 +150,26 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
     objective = goal.best.objective
     bound = min(objective, end.bound)
     closed = closes_gap(objective, bound, request.gap)
-    certificates, warnings = _certify(space, bound, request) if closed else ((), (_say_open(instance, end, goal),))
+    certificate, warnings = _certify(space, bound, request) if closed else (None, (_say_open(instance, end, goal),))
     return Answer(
         status=Status.OPTIMAL if closed else Status.FEASIBLE,
         termination=Termination.COMPLETED if closed else end.termination,
         solution=SriftSolution(groups=goal.best.groups),
         objective=objective,
         bound=bound,
-        bound_proof=BoundProof.TREE if certificates else BoundProof.SEARCHED,
-        certificates=certificates,
+        bound_proof=BoundProof.TREE if certificate else BoundProof.SEARCHED,
+        certificates=(certificate,) if certificate else (),
         counters=counters,
         warnings=warnings,
     )
 
 
 def _certify(
-    space: FleetSpace, bound: float, request: SolveRequest
-) -> tuple[tuple[TreeCertificate, ...], tuple[str, ...]]:
-    """Return the certificate of a bound, or a warning where there can be none."""
+    space: FleetSpace, bound: float | None, request: SolveRequest
+) -> tuple[TreeCertificate | None, tuple[str, ...]]:
+    """Return the certificate of a bound, or of no fleet, where one is wanted; or a warning where there can be none."""
     certificate = write_tree(space, bound, request.stopwatch) if request.certify else None
-    if certificate is None:
-        return (), (say_uncertified(request),) if request.certify else ()
-    return (certificate,), ()
+    return certificate, (say_uncertified(request),) if request.certify and certificate is None else ()
 
 
 def _say_open(instance: SriftInstance, end: SearchEnd, goal: LeastGoal) -> str:

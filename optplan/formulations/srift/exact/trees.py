@@ -61,13 +61,14 @@ def write_tree(
     trees: list[JsonValue] = []
     for kind in space.kinds:
         if space.foresee(claim, kind).size:
-            levels = writer.divide(space, claim, space.branch(kind))
+            levels = writer.divide(space, claim, Branch(space.setting, kind))
             if levels is None:
                 return None
             if levels:
-                slowest = space.choices[kind.position]
+                slowest = space.setting.choices[kind.position]
                 trees.append([slowest.name, slowest.batch, kind.network, levels])
-    content: dict[str, JsonValue] = {"order": list(space.order), "trees": trees}
+    names = list(space.instance.types)
+    content: dict[str, JsonValue] = {"order": [names[number] for number in space.setting.order], "trees": trees}
     return TreeCertificate(rule=RULE, bound=bound, limit=limit, content=content)
 
 

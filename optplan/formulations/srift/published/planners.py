@@ -236,10 +236,8 @@ def _rank(instance: SriftInstance, preference: Callable[[str], float]) -> list[s
 
 def samples_per_s(instance: SriftInstance, name: str) -> float:
     """Return how many samples a VM of a type computes in a second with its largest batch, without exchange."""
-    vm = instance.types[name]
-    profile, batch = instance.job.devices[vm.gpu], largest_batch(instance, name)
-    on_device = batch / vm.gpus
-    return batch / (profile.forward_after(on_device) + profile.backward_after(on_device))
+    batch = largest_batch(instance, name)
+    return batch / sum(instance.passes_s(name, batch))
 
 
 def largest_batch(instance: SriftInstance, name: str) -> int:
