@@ -11,7 +11,7 @@ from optplan.contracts.parts import Description
 from optplan.contracts.proofs import BoundProof, Hopeless, Infeasibility, TreeCertificate
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
-from optplan.formulations.throughputs.data import Setup, ThroughputsInstance, ThroughputsSolution
+from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
 from optplan.solvers.limits import LIMIT_TOLERANCE, Nearest, explain_limits
 from optplan.units import SECONDS_PER_HOUR
 
@@ -23,18 +23,11 @@ SAME = 1e-10
 
 @dataclass(frozen=True)
 class VmChoice:
-    """So many VMs of a setup."""
+    """What can be chosen, and what comes of it."""
 
-    setup: Setup
-    vms: int
+    solution: ThroughputsSolution
     samples_per_s: float
     used: dict[str, float]  # seconds and US dollars, by the limit on them
-
-    @property
-    def solution(self) -> ThroughputsSolution:
-        """What is decided."""
-        name, configuration = self.setup
-        return ThroughputsSolution(type=name, vms=self.vms, configuration=configuration)
 
 
 def find_least(choices: Sequence[VmChoice], limit: str) -> VmChoice | None:
@@ -43,7 +36,7 @@ def find_least(choices: Sequence[VmChoice], limit: str) -> VmChoice | None:
     amounts: list[Callable[[VmChoice], float]] = [
         lambda each: each.used[limit],
         lambda each: each.used[other],
-        lambda each: each.vms,
+        lambda each: each.solution.vms,
     ]
     for amount in amounts:
         least = min(map(amount, choices), default=0.0)
@@ -59,8 +52,8 @@ def describe(instance: ThroughputsInstance) -> Description:
 def list_choices(instance: ThroughputsInstance) -> list[VmChoice]:
     """List all choices that can be had, whatever the limits."""
     choices, billed_launch_s = [], instance.launch_s * instance.launch_billed
-    for setup, table in instance.tables.items():
-        measured, vm = list(table), instance.types[setup[0]]
+    for (name, configuration), table in instance.tables.items():
+        measured, vm = list(table), instance.types[name]
         counts = range(measured[0], measured[-1] + 1) if instance.interpolate else measured
         speeds = np.interp(counts, measured, list(table.values())).tolist()
         for vms, speed in zip(counts, speeds, strict=True):
@@ -68,7 +61,8 @@ def list_choices(instance: ThroughputsInstance) -> list[VmChoice]:
                 training_s = instance.samples / speed
                 cost_usd = vms * vm.price_usd_per_hour * (training_s + billed_launch_s) / SECONDS_PER_HOUR
                 used = {DEADLINE: training_s + instance.launch_s, BUDGET: cost_usd}
-                choices.append(VmChoice(setup, vms, speed, used))
+                solution = ThroughputsSolution(type=name, vms=vms, configuration=configuration)
+                choices.append(VmChoice(solution, speed, used))
     return choices
 
 

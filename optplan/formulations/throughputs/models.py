@@ -68,7 +68,8 @@ from optplan.units import SECONDS_PER_HOUR
 
 def state_model(instance: ThroughputsInstance) -> Statement:
     """State an instance in the terms of this module's sheet."""
-    choices = {(*each.setup, each.vms): each.samples_per_s for each in list_choices(instance)}
+    listed = ((each.solution, each.samples_per_s) for each in list_choices(instance))
+    choices = {(chosen.type, chosen.configuration, chosen.vms): speed for chosen, speed in listed}
     if not choices:
         raise InfeasibleError("there is nothing to choose from: fewer VMs are available than were measured")
     m = pyo.ConcreteModel(name=instance.name)

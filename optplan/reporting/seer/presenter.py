@@ -173,11 +173,6 @@ def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[
     return [_tell_budgets(instance, found)]
 
 
-def _list_granted(instance: SeerInstance) -> list[tuple[str, str]]:
-    supply = _SUPPLY if instance.nodes_paid is None else _NODES
-    return [*_ASSUMPTIONS, supply, *(_PRIOR if words.seeks_quality(instance) else _SPENDING)]
-
-
 PRESENTER = Presenter(
     words.require_seer,
     plans="searches",
@@ -194,7 +189,11 @@ PRESENTER = Presenter(
     plan=lambda search, result, rivals: _tell_search(search, words.require_brackets(result.solution), result, rivals),
     gathered=_tell_gathered,
     check=lambda search: _CHECK + (_CHECK_LOSS if words.seeks_quality(search) else ""),
-    granted=_list_granted,
+    granted=lambda search: [
+        *_ASSUMPTIONS,
+        _SUPPLY if search.nodes_paid is None else _NODES,
+        *(_PRIOR if words.seeks_quality(search) else _SPENDING),
+    ],
     run="optplan run plan.json",
     picture=lambda search, result: _draw_rounds(search, [(result.solver, words.require_brackets(result.solution))]),
 )

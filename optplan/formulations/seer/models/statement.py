@@ -218,7 +218,8 @@ def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSo
         proof=BoundProof.ENGINE,
         termination=termination,
         counters=dict(counters),
-        engine=(outcome.engine, outcome.engine_version),
+        engine=outcome.engine,
+        engine_version=outcome.engine_version,
     )
 
 

@@ -11,9 +11,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from optplan.contracts.result import (
     Answer,
     BoundProof,
@@ -28,12 +25,11 @@ from optplan.contracts.result import (
 )
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
-from optplan.formulations.srift.exact.goals import FleetJudge, Goal, JudgedFleet, LeastGoal
+from optplan.formulations.srift.exact.goals import FleetJudge, FrontierGoal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.reachability import count_missing, find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
 from optplan.solvers.limits import Nearest, explain_limits
 
 
@@ -75,41 +71,14 @@ def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> 
     return Nearest(limit, goal.objective, "" if goal.best is None else write_fleet(goal.best.groups), certificate)
 
 
-class _FactorGoal(Goal):
-    """The fleet that exceeds the limits by the least factor, the same for all."""
-
-    def __init__(self, limits: dict[str, float]) -> None:
-        self._most_s, self._most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
-        self.least = math.inf
-
-    def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
-        """Say which fleets could exceed the limits by less."""
-        del vms
-        return np.isfinite(cost_usd) & (self.rank(time_s, cost_usd) < self.least)
-
-    def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
-        """Return by which factor limits are exceeded."""
-        excess = np.zeros(time_s.size)
-        for used, most in ((time_s, self._most_s), (cost_usd, self._most_usd)):
-            if math.isfinite(most):
-                excess = np.maximum(excess, used / most)
-        return excess
-
-    def offer(self, fleet: JudgedFleet) -> None:
-        if math.isfinite(fleet.cost_usd):
-            self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
-            self.found = True
-
-    def ends(self, rank: float) -> bool:
-        return rank >= self.least
-
-
 def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float | None, bool]:
     """Return by which factor all limits would have to grow together, and whether that is proven."""
-    goal = _FactorGoal(instance.limits)
+    goal, limits = FrontierGoal(), instance.limits
     end = FleetSpace(instance.replace(deadline_s=None, budget=None)).search(goal, stopwatch)
-    proven = goal.found and end.termination is Termination.COMPLETED
-    return goal.least if proven else None, proven
+    if not goal.found or end.termination is not Termination.COMPLETED:
+        return None, False
+    most_s, most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
+    return min(max(fleet.time_s / most_s, fleet.cost_usd / most_usd) for fleet in goal.fleets), True
 
 
 def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None, stopwatch: Stopwatch) -> Infeasibility:
@@ -135,16 +104,15 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
     """Find the cheapest, or the fastest, fleet within the limits, with a tree as proof, or with a bound in time."""
     goal, space = LeastGoal(instance), FleetSpace(instance)
     end = space.search(goal, request.stopwatch, gap=request.gap)
-    counters = {"steps": float(end.steps), "partial_fleets": float(end.decided), "fleets": float(end.judged)}
     if goal.best is None:
         if end.termination is Termination.COMPLETED:
-            return explain_shortfall(space, request, counters)
+            return explain_shortfall(space, request, end.counters)
         return Answer(
             status=Status.UNKNOWN,
             termination=end.termination,
             bound=end.bound,
             bound_proof=BoundProof.SEARCHED,
-            counters=counters,
+            counters=end.counters,
             warnings=(f"no fleet within the limits was found, and none is excluded; {_say_what_helps(instance, end)}",),
         )
     objective = goal.best.objective
@@ -159,7 +127,7 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
         bound=bound,
         bound_proof=BoundProof.TREE if certificate else BoundProof.SEARCHED,
         certificates=(certificate,) if certificate else (),
-        counters=counters,
+        counters=end.counters,
         warnings=warnings,
     )
 

@@ -48,10 +48,7 @@ class SearchEnd:
 
     termination: Termination  # COMPLETED when nothing is left that the goal would keep, or the gap is closed
     bound: float  # the least rank that anything left can have; infinite when nothing is left
-    #: Steps, partial fleets looked at, complete fleets judged.
-    steps: int
-    decided: int
-    judged: int
+    counters: dict[str, float]  # steps, partial fleets looked at, complete fleets judged
 
 
 @dataclass
@@ -94,17 +91,17 @@ class FleetSpace:
         for kind in self.kinds:
             for rank in self.foresee(goal, kind).tolist():
                 heappush(self._heap, (rank, next(self._ticket), kind))
-        steps, ties = 0, 0
+        why, bound, steps, ties = Termination.COMPLETED, np.inf, 0, 0
         while self._heap:
             rank, _, waiting = heappop(self._heap)
-            if goal.ends(rank):
+            best = goal.objective
+            if best is not None and rank > best * (1.0 + SAME):
                 break
-            if goal.closes(rank, gap):
-                ties += 1
+            ties += best is not None and rank >= best * (1.0 - gap)
             if stopwatch.expired or self._waiting > _MOST_WAITING or ties > _TIE_STEPS:
                 why = Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
-                why = Termination.TIME_LIMIT if stopwatch.expired else why
-                return SearchEnd(why, rank, steps, self._decided, self._judged)
+                why, bound = Termination.TIME_LIMIT if stopwatch.expired else why, rank
+                break
             steps += 1
             if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
                 self._plunge(goal, waiting)
@@ -116,7 +113,8 @@ class FleetSpace:
             else:
                 self._step(goal, waiting)
             stopwatch.emit("search", objective=goal.objective, bound=rank)
-        return SearchEnd(Termination.COMPLETED, np.inf, steps, self._decided, self._judged)
+        counters = {"steps": steps, "partial_fleets": self._decided, "fleets": self._judged}
+        return SearchEnd(why, bound, {name: float(number) for name, number in counters.items()})
 
     def judge(self, branch: Branch, picks: IntArray) -> JudgedFleet:
         """Return what a complete fleet of a branch takes and costs; it is asked again when the tree is written."""

@@ -53,7 +53,6 @@ class Timeline:
     segments: tuple[TimelineSegment, ...]  # one after the other, without gaps
     lost: Mapping[str, int]  # VMs, by type
     interrupted_s: float  # when
-    iterations: int  # of the whole run
     limits: Mapping[str, float]  # of the whole run: seconds of ``deadline``, US dollars of ``budget``
 
     @property
@@ -101,4 +100,4 @@ def build_timeline(
         if seconds > 0:
             sums = had_done, done, had_spent, spent
             segments.append(TimelineSegment(start_s, end_s, happening, vms, words, *sums, number >= len(past)))
-    return Timeline(tuple(segments), dict(state.lost), state.elapsed_s, instance.iterations, instance.limits)
+    return Timeline(tuple(segments), dict(state.lost), state.elapsed_s, instance.limits)
