@@ -140,7 +140,7 @@ class _PlanSearch:
         improved = True
         while improved and not self._stops():
             improved = False
-            for other in self._family.list_neighbours(plan):
+            for other in filter(None, self._family.list_neighbours(plan)):
                 if self._stops():
                     break
                 loss = self._loss(other, samples)

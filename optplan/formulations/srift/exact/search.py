@@ -103,14 +103,14 @@ class FleetSpace:
                 why, bound = Termination.TIME_LIMIT if stopwatch.expired else why, rank
                 break
             steps += 1
-            if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
-                self._plunge(goal, waiting)
             if isinstance(waiting, Kind):
                 branch = Branch(self.setting, waiting)
                 nodes = branch.start(goal.keeps)
                 self._decided += len(nodes)
                 self._wait(goal, branch, nodes)
             else:
+                if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
+                    self._plunge(goal, waiting)
                 self._step(goal, waiting)
             stopwatch.emit("search", objective=goal.objective, bound=rank)
         counters = {"steps": steps, "partial_fleets": self._decided, "fleets": self._judged}
@@ -124,10 +124,8 @@ class FleetSpace:
             self._known[key] = known
         return known
 
-    def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
+    def _plunge(self, goal: Goal, waiting: _Waiting) -> None:
         """Decide the best few at once down to complete fleets: what they take excludes others early."""
-        if isinstance(waiting, Kind):
-            return
         branch = waiting.branch
         nodes = waiting.nodes.take(slice(waiting.start, waiting.start + _PLUNGED))
         while len(nodes) and nodes.level < branch.levels:
