@@ -18,7 +18,8 @@ from claims.gpu_rows import measure_gpu
 from claims.record import Part, Scope
 from claims.shaped_ranks import measure_shaped
 from claims.srift_accuracy_claims import NETWORKS6, SHAPED, TABLE6
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.contracts.time_and_money import Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift

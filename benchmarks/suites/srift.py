@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from optplan.contracts.time_and_money import Objective
 from optplan.errors import UnsupportedError
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.exact.goals import FleetJudge
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from optplan.contracts.time_and_money import Objective
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmType
+from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray

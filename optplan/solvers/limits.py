@@ -10,10 +10,16 @@ is taken up to a quarter more: nothing on the line is lost, and nothing found is
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from optplan.contracts.instance import Instance
+from optplan.contracts.proofs import Hopeless, Infeasibility, TreeCertificate
+from optplan.contracts.time_and_money import DEADLINE
 
 #: A total consumption that exceeds its limit by at most this fraction of the limit keeps it.
 LIMIT_TOLERANCE = 1e-9
@@ -69,3 +75,49 @@ def write_down(number: float) -> str:
     """Write a number rounded down to four digits, so that the figure, given as a floor, is low enough."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 3)
     return write_digits(math.floor(number / unit * (1 + ROUNDING)) * unit, 4)
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """What takes the least of a limit on time or money, all other limits kept."""
+
+    limit: str
+    least: float | None  # how much of the limit it takes; None where nothing keeps the others
+    plan: str = ""  # the same in words
+    certificate: TreeCertificate | None = None
+
+
+def explain_limits(
+    instance: Instance[Any],
+    nearest: Sequence[Nearest],
+    what: str,
+    *,
+    factor: float | None = None,
+    certificate: TreeCertificate | None = None,
+) -> Infeasibility:
+    """Say why no fleet, or no choice, keeps the limits: what each alone, or by which factor all, would have to be."""
+    limits, sentences, relaxations, hopeless = instance.limits, [], [], []
+    units = {limit: instance.limit_as_given(limit)[1] for limit in limits}
+    for one in nearest:
+        others = [limit for limit in limits if limit != one.limit]
+        if one.least is None:
+            hopeless.append(Hopeless(limit=one.limit, certificate=one.certificate))
+            sentences.append(f"no {one.limit} alone would do: no {what} keeps the {' and the '.join(others)}")
+            continue
+        given, unit = limits[one.limit], units[one.limit]
+        within = "".join(f" within {write_digits(limits[other], 4)} {units[other]}" for other in others)
+        which, verb = ("fastest", "takes") if one.limit == DEADLINE else ("cheapest", "costs")
+        sentences.append(
+            f"the {which} {what}{within}, {one.plan}, {verb} {write_apart(one.least, given)} {unit}; "
+            f"the {one.limit} is {write_apart(given, one.least)} {unit}"
+        )
+        relaxations.append(instance.relax(one.limit, one.least, enough=one.least, certificate=one.certificate))
+    if factor is not None:
+        known = " and ".join(f"{write_digits(amount, 4)} {units[limit]}" for limit, amount in limits.items())
+        sentences.append(f"{known} would both have to grow by a factor of {factor:.4g}")
+    return Infeasibility(
+        reason="; ".join(sentences) or f"no {what} keeps the limits",
+        relaxations=tuple(relaxations),
+        hopeless=tuple(hopeless),
+        certificate=certificate,
+    )

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Status
+from optplan.contracts.time_and_money import Objective as FleetObjective
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget
-from optplan.formulations.srift.data.instance import Objective as FleetObjective
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.reachability import describe
 from optplan.instances.generators import random_boa, random_srift

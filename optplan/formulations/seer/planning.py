@@ -61,12 +61,21 @@ def build_plan(instance: SeerInstance, result: Result[SeerSolution]) -> SeerPlan
     for each in rounds:
         last = write_round(instance, solution, each, last)
         segments += last
+    per_node, price = instance.gpus_per_node or 1, instance.price_usd_per_gpu_hour
+    resource = Resource(
+        gpu_type=instance.gpu_type,
+        gpus_per_node=per_node,
+        price_usd_per_hour=None if price is None else price * per_node,
+        price_source=instance.price_source,
+        price_date=instance.price_date,
+        billing=Billing.GPUS,  # while trials hold them, as a budget of GPU-minutes counts them
+    )
     places = sum(segment.members for segment in segments if segment.round == 1)
     return SeerPlan(
         **describe_origin(result),
         objective=judged.objective,
         limits=_limits(instance),
-        resources={instance.gpu_type: _describe(instance)},
+        resources={instance.gpu_type: resource},
         units=(Unit(id=TRIALS, label=f"{places:,} trials", kind=UnitKind.TRIALS, members=places),),
         segments=tuple(segments),
         semantics=SEMANTICS,
@@ -98,19 +107,6 @@ def _limits(instance: SeerInstance) -> dict[str, Limit]:
             amount, unit = amount * SECONDS_PER_MINUTE, "s"
         limits[name] = Limit(amount=amount, unit=unit, binding=Binding.HARD)
     return limits
-
-
-def _describe(instance: SeerInstance) -> Resource:
-    """Describe the GPUs; a budget of GPU-minutes counts them while trials hold them."""
-    per_node, price = instance.gpus_per_node or 1, instance.price_usd_per_gpu_hour
-    return Resource(
-        gpu_type=instance.gpu_type,
-        gpus_per_node=per_node,
-        price_usd_per_hour=None if price is None else price * per_node,
-        price_source=instance.price_source,
-        price_date=instance.price_date,
-        billing=Billing.GPUS,
-    )
 
 
 def write_round(

@@ -18,9 +18,6 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
 from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount, SmallCount, SmallCountOrZero, Takes, usual
 
-#: What is chosen besides the number of VMs: the type and the configuration.
-Setup = tuple[str, str]
-
 
 class OfferedVm(FrozenModel):
     """VMs of one kind on offer, at one price."""
@@ -84,9 +81,9 @@ class ThroughputsInstance(TimeAndMoney, Instance["ThroughputsSolution"]):
         return self
 
     @cached_property
-    def tables(self) -> dict[Setup, dict[int, float]]:
+    def tables(self) -> dict[tuple[str, str], dict[int, float]]:
         """Samples a second by ascending number of VMs, for each type and configuration in the order of the rows."""
-        found: dict[Setup, dict[int, float]] = {}
+        found: dict[tuple[str, str], dict[int, float]] = {}
         for row in self.measurements:
             found.setdefault((row.type, row.configuration), {})[row.vms] = row.samples_per_s
         return {setup: dict(sorted(table.items())) for setup, table in found.items()}

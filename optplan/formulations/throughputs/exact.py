@@ -1,19 +1,18 @@
-"""The exact solver: every choice at once, as arrays; the best within the limits, or why there is none."""
+"""The exact solver: every choice with what it takes; the best within the limits, or why there is none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optplan.contracts.parts import Description
-from optplan.contracts.proofs import BoundProof, Hopeless, Infeasibility, Relaxation, TreeCertificate
+from optplan.contracts.proofs import BoundProof, Hopeless, Infeasibility, TreeCertificate
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
-from optplan.formulations.throughputs.data import Setup, ThroughputsInstance, ThroughputsSolution
-from optplan.schema import FloatArray, IntArray
-from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
+from optplan.solvers.limits import LIMIT_TOLERANCE, Nearest, explain_limits
 from optplan.units import SECONDS_PER_HOUR
 
 #: As the judge reads certificates.
@@ -23,73 +22,63 @@ SAME = 1e-10
 
 
 @dataclass(frozen=True)
-class VmChoices:
-    """All choices (C,): number of the setup, VMs, and ``used``, seconds and US dollars by the limit on them."""
+class VmChoice:
+    """What can be chosen, and what comes of it."""
 
-    setups: list[Setup]
-    setup: IntArray
-    vms: IntArray
-    used: dict[str, FloatArray]
+    solution: ThroughputsSolution
+    samples_per_s: float
+    used: dict[str, float]  # seconds and US dollars, by the limit on them
 
-    def solution(self, number: int) -> ThroughputsSolution:
-        """Return a choice."""
-        name, configuration = self.setups[self.setup[number]]
-        return ThroughputsSolution(type=name, vms=int(self.vms[number]), configuration=configuration)
 
-    def keep(self, limits: dict[str, float]) -> NDArray[np.bool_]:
-        """Say which choices keep the limits."""
-        kept = np.ones(self.vms.size, dtype=bool)
-        for name, amount in limits.items():
-            kept &= self.used[name] <= amount * (1.0 + LIMIT_TOLERANCE)
-        return kept
-
-    def find_least(self, name: str, kept: NDArray[np.bool_]) -> int | None:
-        """Return the choice with the least of one; of equal ones the least of the other, then the fewest VMs."""
-        numbers = np.flatnonzero(kept)
-        if not numbers.size:
-            return None
-        for values in (self.used[name], self.used[BUDGET if name == DEADLINE else DEADLINE], self.vms):
-            own = values[numbers]
-            numbers = numbers[own <= own.min() * (1.0 + SAME)]
-        return int(numbers[0])
+def find_least(choices: Sequence[VmChoice], limit: str) -> VmChoice | None:
+    """Return the choice with the least of one; of equal ones the least of the other, then the fewest VMs."""
+    other = BUDGET if limit == DEADLINE else DEADLINE
+    amounts: list[Callable[[VmChoice], float]] = [
+        lambda each: each.used[limit],
+        lambda each: each.used[other],
+        lambda each: each.solution.vms,
+    ]
+    for amount in amounts:
+        least = min(map(amount, choices), default=0.0)
+        choices = [each for each in choices if amount(each) <= least * (1.0 + SAME)]
+    return choices[0] if choices else None
 
 
 def describe(instance: ThroughputsInstance) -> Description:
     """Return what solvers are matched against; cells are choices."""
-    return Description(problem=instance.problem.value, policy="one-type", cells=list_choices(instance).vms.size)
+    return Description(problem=instance.problem.value, policy="one-type", cells=len(list_choices(instance)))
 
 
-def list_choices(instance: ThroughputsInstance) -> VmChoices:
+def list_choices(instance: ThroughputsInstance) -> list[VmChoice]:
     """List all choices that can be had, whatever the limits."""
-    setups, vms, setup, speed, price = list(instance.tables), [], [], [], []
-    for number, ((name, _), table) in enumerate(instance.tables.items()):
-        measured, vm = np.array(list(table)), instance.types[name]
-        counts = np.arange(measured[0], measured[-1] + 1) if instance.interpolate else measured
-        counts = counts if vm.available is None else counts[counts <= vm.available]
-        vms.append(counts)
-        setup.append(np.full(counts.size, number))
-        speed.append(np.interp(counts, measured, list(table.values())))
-        price.append(np.full(counts.size, vm.price_usd_per_hour))
-    count, training_s = np.concatenate(vms), instance.samples / np.concatenate(speed)
-    paid_s = training_s + instance.launch_s * instance.launch_billed
-    cost_usd = count * np.concatenate(price) * paid_s / SECONDS_PER_HOUR
-    used = {DEADLINE: training_s + instance.launch_s, BUDGET: cost_usd}
-    return VmChoices(setups, np.concatenate(setup), count, used)
+    choices, billed_launch_s = [], instance.launch_s * instance.launch_billed
+    for (name, configuration), table in instance.tables.items():
+        measured, vm = list(table), instance.types[name]
+        counts = range(measured[0], measured[-1] + 1) if instance.interpolate else measured
+        speeds = np.interp(counts, measured, list(table.values())).tolist()
+        for vms, speed in zip(counts, speeds, strict=True):
+            if vm.available is None or vms <= vm.available:
+                training_s = instance.samples / speed
+                cost_usd = vms * vm.price_usd_per_hour * (training_s + billed_launch_s) / SECONDS_PER_HOUR
+                used = {DEADLINE: training_s + instance.launch_s, BUDGET: cost_usd}
+                solution = ThroughputsSolution(type=name, vms=vms, configuration=configuration)
+                choices.append(VmChoice(solution, speed, used))
+    return choices
 
 
 def solve_choices(instance: ThroughputsInstance, request: SolveRequest) -> Answer[ThroughputsSolution]:
     """Look at every choice, as its proof does; infeasible with the least of each limit that mends it alone."""
     choices, goal = list_choices(instance), goal_of(instance)
-    best = choices.find_least(goal, choices.keep(instance.limits))
-    counters = {"choices": float(choices.vms.size)}
+    best = find_least(_keep(choices, instance.limits), goal)
+    counters = {"choices": float(len(choices))}
     if best is None:
         claim = _explain(instance, choices, certify=request.certify)
         return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim, counters=counters)
-    least = float(choices.used[goal][best])
+    least = best.used[goal]
     return Answer(
         Status.OPTIMAL,
         Termination.COMPLETED,
-        solution=choices.solution(best),
+        solution=best.solution,
         objective=least,
         bound=least,
         bound_proof=BoundProof.TREE if request.certify else BoundProof.SEARCHED,
@@ -109,46 +98,32 @@ def name_choice(solution: ThroughputsSolution) -> str:
     return f"{solution.vms:,} {solution.type}{words}"
 
 
-def _explain(instance: ThroughputsInstance, choices: VmChoices, *, certify: bool) -> Infeasibility:
+def _keep(choices: Sequence[VmChoice], limits: dict[str, float]) -> list[VmChoice]:
+    most = {name: amount * (1.0 + LIMIT_TOLERANCE) for name, amount in limits.items()}
+    return [each for each in choices if all(each.used[name] <= amount for name, amount in most.items())]
+
+
+def _explain(instance: ThroughputsInstance, choices: Sequence[VmChoice], *, certify: bool) -> Infeasibility:
     """Say why no choice keeps the limits, and the least of each limit that would do with the others as they are."""
     limits = instance.limits
-    certificate = TreeCertificate(rule=_RULE) if certify else None
-    if not choices.vms.size:
+
+    def prove(limit: str = "", bound: float | None = None) -> TreeCertificate | None:
+        return TreeCertificate(rule=_RULE, bound=bound, limit=limit) if certify else None
+
+    if not choices:
         fewest = ", ".join(
             name_choice(ThroughputsSolution(type=name, vms=min(table), configuration=configuration))
             for (name, configuration), table in instance.tables.items()
         )
         reason = f"fewer VMs are available than were measured (at least {fewest})"
-        each = tuple(_write_hopeless(limit, certify=certify) for limit in limits)
-        return Infeasibility(reason=reason, relaxations=(), hopeless=each, certificate=certificate)
-    sentences, relaxations, hopeless = list[str](), list[Relaxation](), list[Hopeless]()
-    for limit, amount in limits.items():
-        others = {name: other for name, other in limits.items() if name != limit}
-        near = choices.find_least(limit, choices.keep(others))
-        if near is None:
-            sentences.append(f"no {limit} alone would do: no choice keeps the {' and the '.join(others)}")
-            hopeless.append(_write_hopeless(limit, certify=certify))
-            continue
-        least, unit = float(choices.used[limit][near]), instance.limit_as_given(limit)[1]
-        which, verb = ("fastest", "takes") if limit == DEADLINE else ("cheapest", "costs")
-        within = "".join(f" within {other:,.6g} {instance.limit_as_given(name)[1]}" for name, other in others.items())
-        sentences.append(
-            f"the {which} choice{within}, {name_choice(choices.solution(near))}, {verb} {least:,.6g} {unit}; the "
-            f"{limit} is {amount:,.6g} {unit}"
-        )
-        proof = TreeCertificate(rule=_RULE, bound=least, limit=limit) if certify else None
-        relaxations.append(instance.relax(limit, least, enough=least, certificate=proof))
-    if len(hopeless) == len(limits):
-        needed = np.max([choices.used[name] / amount for name, amount in limits.items()], axis=0)
-        known = " and ".join(f"{amount:,.6g} {instance.limit_as_given(name)[1]}" for name, amount in limits.items())
-        sentences.append(f"{known} would both have to grow by a factor of {needed.min():.4g}")
-    return Infeasibility(
-        reason="; ".join(sentences),
-        relaxations=tuple(relaxations),
-        hopeless=tuple(hopeless),
-        certificate=certificate,
-    )
-
-
-def _write_hopeless(limit: str, *, certify: bool) -> Hopeless:
-    return Hopeless(limit=limit, certificate=TreeCertificate(rule=_RULE, limit=limit) if certify else None)
+        each = tuple(Hopeless(limit=limit, certificate=prove(limit)) for limit in limits)
+        return Infeasibility(reason=reason, relaxations=(), hopeless=each, certificate=prove())
+    nearest = []
+    for limit in limits:
+        near = find_least(_keep(choices, {name: most for name, most in limits.items() if name != limit}), limit)
+        least = None if near is None else near.used[limit]
+        nearest.append(Nearest(limit, least, "" if near is None else name_choice(near.solution), prove(limit, least)))
+    factor = None
+    if all(one.least is None for one in nearest):
+        factor = min(max(each.used[name] / most for name, most in limits.items()) for each in choices)
+    return explain_limits(instance, nearest, "choice", factor=factor, certificate=prove())

@@ -59,21 +59,28 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from optplan.contracts.time_and_money import DEADLINE
 from optplan.errors import InfeasibleError
 from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
-from optplan.formulations.throughputs.exact import VmChoices, list_choices
+from optplan.formulations.throughputs.exact import list_choices
 from optplan.solvers.programs.statement import Statement, are_whole, ask_time_and_money, list_ones
 from optplan.units import SECONDS_PER_HOUR
 
 
 def state_model(instance: ThroughputsInstance) -> Statement:
     """State an instance in the terms of this module's sheet."""
-    choices = list_choices(instance)
-    if not choices.vms.size:
+    listed = ((each.solution, each.samples_per_s) for each in list_choices(instance))
+    choices = {(chosen.type, chosen.configuration, chosen.vms): speed for chosen, speed in listed}
+    if not choices:
         raise InfeasibleError("there is nothing to choose from: fewer VMs are available than were measured")
     m = pyo.ConcreteModel(name=instance.name)
-    _add_data(m, instance, choices)
+    m.TYPES = pyo.Set(initialize=list(instance.types))
+    m.CONFIGURATIONS = pyo.Set(initialize=list(dict.fromkeys(c for _, c, _ in choices)))
+    m.CHOICES = pyo.Set(dimen=3, initialize=list(choices))
+    m.N = pyo.Param(initialize=instance.samples)
+    m.r = pyo.Param(m.CHOICES, initialize=choices)
+    m.P = pyo.Param(m.TYPES, initialize={i: vm.price_usd_per_hour for i, vm in instance.types.items()})
+    m.l = pyo.Param(initialize=instance.launch_s)
+    m.paid = pyo.Param(initialize=int(instance.launch_billed))
     m.x = pyo.Var(m.CHOICES, domain=pyo.Binary)
     m.vms = pyo.Expression(m.TYPES, rule=lambda m, i: pyo.quicksum(n * m.x[j, c, n] for j, c, n in m.CHOICES if j == i))
     trained_s = {(i, c, n): m.N / m.r[i, c, n] for i, c, n in m.CHOICES}
@@ -83,21 +90,6 @@ def state_model(instance: ThroughputsInstance) -> Statement:
     m.one_choice = pyo.Constraint(expr=pyo.quicksum(m.x.values()) == 1)
     scaling = ask_time_and_money(m, instance, m.time_s, m.cost_usd)
     return Statement(native=m, read=lambda: _read(m), choices=(m.x,), scaling=scaling)
-
-
-def _add_data(m: Any, instance: ThroughputsInstance, choices: VmChoices) -> None:  # noqa: ANN401 - Pyomo has no types
-    setups = [choices.setups[number] for number in choices.setup.tolist()]
-    triples = [(i, c, n) for (i, c), n in zip(setups, choices.vms.tolist(), strict=True)]
-    training_s = choices.used[DEADLINE] - instance.launch_s
-    m.TYPES = pyo.Set(initialize=list(instance.types))
-    m.CONFIGURATIONS = pyo.Set(initialize=list(dict.fromkeys(c for _, c in choices.setups)))
-    m.CHOICES = pyo.Set(dimen=3, initialize=triples)
-    m.N = pyo.Param(initialize=instance.samples)
-    speeds = dict(zip(triples, (instance.samples / training_s).tolist(), strict=True))
-    m.r = pyo.Param(m.CHOICES, initialize=speeds)
-    m.P = pyo.Param(m.TYPES, initialize={i: vm.price_usd_per_hour for i, vm in instance.types.items()})
-    m.l = pyo.Param(initialize=instance.launch_s)
-    m.paid = pyo.Param(initialize=int(instance.launch_billed))
 
 
 def _read(m: Any) -> ThroughputsSolution | None:  # noqa: ANN401 - Pyomo has no types

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.contracts.result import require_solution
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import list_rounds
 from optplan.reporting.pages import Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presentation import Presenter
+from optplan.reporting.presenters import Others
 from optplan.reporting.sections import relaxations_of, tell_relaxations
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.words import format_minutes
@@ -103,19 +105,20 @@ def _tell_relaxations(result: Result[Solution]) -> Section:
     )
 
 
-def _tell_budgets(instance: SeerInstance, found: Sequence[ParetoPoint]) -> Section:
+def _tell_budgets(instance: SeerInstance, found: Others) -> Section:
     """Tell what other budgets would buy before the same deadline."""
-    columns: Columns[ParetoPoint] = {
-        numeric("budget"): lambda point: words.format_limit(instance, point.measures["budget_gpu_min"]),
-        numeric("trials"): lambda point: f"{point.measures['trials']:,.0f}",
-        numeric("to the end"): lambda point: f"{point.measures['last_round_trials']:,.0f}",
-        numeric("ends after"): lambda point: words.format_minutes(point.measures["duration_min"]),
-        numeric("last round, GPU-min"): lambda point: f"{point.measures['last_round_gpu_min']:,.4g}",
-        Column("trials x GPUs"): lambda point: words.name_plan(instance, point.solution),
+    columns: Columns[tuple[Instance, Result[Solution]]] = {
+        numeric("budget"): lambda each: words.format_limit(instance, each[0].limits[found.limit]),
+        numeric("trials"): lambda each: f"{each[1].measures['trials']:,.0f}",
+        numeric("to the end"): lambda each: f"{each[1].measures['last_round_trials']:,.0f}",
+        numeric("ends after"): lambda each: words.format_minutes(each[1].measures["duration_min"]),
+        numeric("last round, GPU-min"): lambda each: f"{each[1].measures['last_round_gpu_min']:,.4g}",
+        Column("trials x GPUs"): lambda each: words.name_plan(each[0], require_solution(each[1])),
     }
     deadline = words.format_minutes(instance.deadline_min)
     said = f"The same deadline, {deadline}, and other budgets, each spent as well as can be."
-    return Section("budgets", "Other budgets", [said, tabulate("What other budgets buy", columns, found)])
+    table = tabulate("What other budgets buy", columns, [(there, result) for _, there, result in found.results])
+    return Section("budgets", "Other budgets", [said, table])
 
 
 def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
@@ -170,11 +173,6 @@ def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[
     return [_tell_budgets(instance, found)]
 
 
-def _list_granted(instance: SeerInstance) -> list[tuple[str, str]]:
-    supply = _SUPPLY if instance.nodes_paid is None else _NODES
-    return [*_ASSUMPTIONS, supply, *(_PRIOR if words.seeks_quality(instance) else _SPENDING)]
-
-
 PRESENTER = Presenter(
     words.require_seer,
     plans="searches",
@@ -191,7 +189,11 @@ PRESENTER = Presenter(
     plan=lambda search, result, rivals: _tell_search(search, words.require_brackets(result.solution), result, rivals),
     gathered=_tell_gathered,
     check=lambda search: _CHECK + (_CHECK_LOSS if words.seeks_quality(search) else ""),
-    granted=_list_granted,
+    granted=lambda search: [
+        *_ASSUMPTIONS,
+        _SUPPLY if search.nodes_paid is None else _NODES,
+        *(_PRIOR if words.seeks_quality(search) else _SPENDING),
+    ],
     run="optplan run plan.json",
     picture=lambda search, result: _draw_rounds(search, [(result.solver, words.require_brackets(result.solution))]),
 )

@@ -58,13 +58,6 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     return facts + list_prior_facts(instance)
 
 
-def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:
-    """Say how good a result is: what it trains at most, or what loss it may expect."""
-    if words.seeks_quality(instance) and result.objective is not None:
-        return say_expectation(result)
-    return words.say_how_good(instance, result)
-
-
 def say_unused(instance: SeerInstance, measures: dict[str, float]) -> str:
     """Write what is left of the budget; rounding errors are nothing."""
     unused = measures["unused_gpu_min"]
@@ -162,10 +155,10 @@ def _describe_space(instance: SeerInstance) -> str:
     return f"{size}: {', '.join(parts)}"
 
 
-def say_expectation(result: Result[Solution]) -> str:
-    """Say how large the expected loss is, how well that is known, and what was gained."""
-    if result.objective is None:
-        return ""
+def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:
+    """Say how good a result is: what it trains at most, or what loss it may expect, how well known, and the gain."""
+    if not words.seeks_quality(instance) or result.objective is None:
+        return words.say_how_good(instance, result)
     measures = result.measures
     loss = (
         f"Expected final loss {words.format_loss(result.objective)} (95 % interval {_say_interval(measures, '')}, "

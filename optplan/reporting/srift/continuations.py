@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, write_fleet
+from optplan.contracts.time_and_money import BUDGET, DEADLINE
+from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, name_vms
 from optplan.formulations.srift.study.timelines import Happening, Timeline, TimelineSegment
 from optplan.reporting import style
@@ -15,8 +16,8 @@ from optplan.units import format_duration
 
 _COLORS = {Happening.LAUNCH: style.ORANGE, Happening.TRAIN: style.BLUE, Happening.PAUSE: style.GREY}
 _WORDS = {Happening.LAUNCH: "waits for new VMs", Happening.TRAIN: "trains", Happening.PAUSE: "saves and restarts"}
-#: Height of a type's row and of the chart of progress below the rows, of the gap between, and of the rest, in pixels.
-_ROW_PIXELS, _PROGRESS_PIXELS, _GAP_PIXELS, _REST_PIXELS = 44, 150, 24, 130
+#: Height of a type's row, and of the rest, in pixels.
+_ROW_PIXELS, _REST_PIXELS = 44, 130
 #: How much of its row a bar fills.
 _FILLED = 0.7
 _SEGMENT_COLUMNS: Columns[TimelineSegment] = {
@@ -76,30 +77,20 @@ def list_segments(timeline: Timeline) -> Table:
 
 
 def draw_timeline(timeline: Timeline) -> style.Figure:
-    """Draw a run that loses VMs, from beginning to predicted end: a row for each type, iterations done below."""
+    """Draw a run that loses VMs, from beginning to predicted end: a row for each type."""
     names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
     longest_s = max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0))
     scale = style.time_scale(longest_s)
-    plot = _ROW_PIXELS * len(names) + _GAP_PIXELS + _PROGRESS_PIXELS
+    plot = _ROW_PIXELS * len(names)
     figure = style.new_figure(height=plot + _REST_PIXELS, top=56)
-    below = figure.layout.yaxis.to_plotly_json()
     for happening, predicted in product(Happening, (False, True)):
         alike = [each for each in timeline.segments if (each.happening, each.predicted) == (happening, predicted)]
         _add_bars(figure, happening, alike, names, scale.seconds)
-    points = [
-        (seconds / scale.seconds, done, f"{format_duration(seconds)}: {done:,} iterations done")
-        for s in timeline.segments
-        for seconds, done in ((s.start_s, s.iterations_from), (s.end_s, s.iterations_to))
-    ]
-    style.add_points(figure, "iterations done", points, yaxis="y2", line={"color": style.GREEN, "width": 2})
     _mark_times(figure, timeline, scale.seconds)
     rows = style.place_names(dict(enumerate(map(style.shorten_name, names))), len(names) - 0.5, -0.5)
-    rows["domain"] = [(_PROGRESS_PIXELS + _GAP_PIXELS) / plot, 1.0]
     span = [0.0, 1.04 * longest_s / scale.seconds]
-    across = {"title_text": f"time since the beginning ({scale.unit})", "anchor": "y2", "range": span}
-    style.finish(figure, across, rows, barmode="overlay", legend={**style.LEGEND_ABOVE, "y": 1.0 + 28 / plot})
-    below |= {"domain": [0.0, _PROGRESS_PIXELS / plot], "range": [0, 1.08 * timeline.iterations], "anchor": "x"}
-    return figure.update_layout(yaxis2=below, yaxis2_title_text="iterations done")
+    across = {"title_text": f"time since the beginning ({scale.unit})", "range": span}
+    return style.finish(figure, across, rows, barmode="overlay", legend={**style.LEGEND_ABOVE, "y": 1.0 + 28 / plot})
 
 
 def _add_bars(
@@ -131,7 +122,7 @@ def _add_bars(
 
 
 def _mark_times(figure: style.Figure, timeline: Timeline, unit: float) -> None:
-    """Draw lines through both charts, with words above: the loss, and the deadline where there is one."""
+    """Draw lines through the rows, with words above: the loss, and the deadline where there is one."""
     marks = [(timeline.interrupted_s, f"{name_vms(timeline.lost)} lost", style.RUST, "center")]
     if DEADLINE in timeline.limits:
         marks.append((timeline.limits[DEADLINE], "deadline", style.INK, "right"))

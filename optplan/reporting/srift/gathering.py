@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
@@ -18,22 +17,12 @@ _FRONTIER_LIMIT_S = 10.0
 _MORE_LIMIT_S = 2.0
 
 
-@dataclass(frozen=True)
-class Background:
-    """The frontier of fleets, and what one more VM of each type is worth."""
-
-    frontier: ParetoFrontier
-    one_more: Sequence[OneMoreVm]
-
-
 def gather_background(
     instance: Instance,
     result: Result[Solution],
     rivals: Sequence[Result[Solution]],  # noqa: ARG001 - what gathering is asked with
-) -> Background:
-    """Solve what the report shows."""
+) -> tuple[ParetoFrontier, Sequence[OneMoreVm]]:
+    """Return the frontier of fleets, and what one more VM of each type is worth."""
     job = require_job(instance)
-    return Background(
-        frontier=pareto(job, time_limit_s=_FRONTIER_LIMIT_S),
-        one_more=value_of_one_more(job, cast(Result[SriftSolution], result), time_limit_s=_MORE_LIMIT_S),
-    )
+    one_more = value_of_one_more(job, cast(Result[SriftSolution], result), time_limit_s=_MORE_LIMIT_S)
+    return pareto(job, time_limit_s=_FRONTIER_LIMIT_S), one_more

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from optplan.contracts import ParetoFrontier, Result, Solution
-from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, write_fleet
+from optplan.contracts.time_and_money import DEADLINE
+from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.study.pareto import OneMoreVm
 from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.timelines import Timeline
@@ -21,9 +21,6 @@ from optplan.reporting.srift import tables, words
 from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from optplan.reporting.srift.gathering import Background
 
 _CHECK = (
     "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
@@ -131,10 +128,6 @@ def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Bloc
     return [tables.compare_results(results), Definitions(tables.list_fleets(results))]
 
 
-def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:
-    return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more)]
-
-
 def _tell_relaxations(_: SriftInstance, result: Result[Solution]) -> Section:
     said = [] if relaxations_of(result) else ["No limit alone helps."]
     return tell_relaxations(result, words.write_relaxation, *said, least="nearest that works")
@@ -155,7 +148,7 @@ PRESENTER = Presenter(
     rivals="Other planners",
     relaxed=_tell_relaxations,
     plan=lambda job, result, _: _tell_fleet(job, result),
-    gathered=_tell_gathered,
+    gathered=lambda job, found, results: [*_tell_frontier(job, found[0], results), *_tell_more(job, found[1])],
     question=lambda job: [tables.list_offers(job), Definitions(tables.list_facts(job))],
     check=lambda _: _CHECK,
     granted=lambda _: _ASSUMPTIONS,

@@ -5,14 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from optplan.contracts import Instance, Plan, Relaxation, Result, Solution, Status
-from optplan.formulations.srift.data.instance import (
-    BUDGET,
-    DEADLINE,
-    Objective,
-    SriftInstance,
-    SriftSolution,
-    write_fleet,
-)
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, write_fleet
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.reporting import phrases
 from optplan.reporting.differences import COUNT, SECONDS, Fact, state_figures

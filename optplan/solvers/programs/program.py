@@ -64,18 +64,6 @@ class Program:
         np.minimum.at(upper, column, ends[1])
         return lower, upper
 
-    def limit(self, numbers: FloatArray, most: float) -> Program:
-        """Return the program with one row more: what these (N,) numbers of the columns add up to is at most so much."""
-        from scipy.sparse import csr_array, vstack
-
-        return replace(
-            self,
-            matrix=vstack([self.matrix, csr_array(numbers[None])], format="csr"),
-            row_lower=np.append(self.row_lower, -np.inf),
-            row_upper=np.append(self.row_upper, most),
-            rows=(*self.rows, "limit") if self.rows else (),
-        )
-
     def soften(self, chosen: NDArray[np.bool_]) -> Program:
         """Return the program of least relative violation of chosen rows, a column for each of their ends."""
         from scipy.sparse import csr_array, hstack

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.contracts import Plan, Result, Solution
+from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import UsageError
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.instances.library import build_named
 from optplan.reporting.phrases import format_cost, format_least, format_limit, format_objective
 from optplan.reporting.reports import draw_plan

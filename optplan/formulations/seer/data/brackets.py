@@ -122,6 +122,7 @@ def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
 def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
     """Return R* and K in closed form; None when not even one trial of the shortest round fits (Algorithm 2, line 2)."""
     best: tuple[float, int] | None = None
+    cluster_gpus = math.inf if parameters.most_gpus_held is None else parameters.most_gpus_held
     shrinking = growing = last = 0.0  # sum of eta^-j over j < K, and of eta^j over j < K - 1
     for rounds in range(1, MOST_ROUNDS + 1):
         least = parameters.eta ** (rounds - 1)
@@ -132,7 +133,7 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
                 return None
         elif not most > least * (1.0 + ROUNDING):
             return best
-        elif not _fits_cluster(parameters, least):
+        elif parameters.least_gpus * floor_loosely(least) > cluster_gpus * (1.0 + ROUNDING):
             return _most_ratio(parameters, rounds - 1, shrinking - 1.0 / least, growing - last), rounds - 1
         best = max(least, min(most, parameters.eta**rounds)), rounds
         growing, last = growing + least, least
@@ -196,12 +197,6 @@ def _fits_one_trial(parameters: SearchParameters) -> bool:
     gpus = paid_gpus(parameters.gpus_per_node, parameters.least_gpus, 1)
     least = (shortest, parameters.deadline_min), (gpus * shortest, parameters.budget_gpu_min)
     return all(needed <= amount * (1.0 + SHORTFALL) for needed, amount in least)
-
-
-def _fits_cluster(parameters: SearchParameters, trials: float) -> bool:
-    """Whether so many trials, rounded down, fit on the cluster with the fewest GPUs each."""
-    most = math.inf if parameters.most_gpus_held is None else parameters.most_gpus_held
-    return parameters.least_gpus * floor_loosely(trials) <= most * (1.0 + ROUNDING)
 
 
 def _most_ratio(parameters: SearchParameters, rounds: int, shrinking: float, growing: float) -> float:

@@ -25,7 +25,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError
 from optplan.quantities import PositiveMinutes, require_range
 from optplan.schema import (
     LARGEST_AMOUNT,
@@ -140,11 +140,6 @@ class ParametricPrior(_Prior):
         """Whether different trials may have the same loss."""
         return False
 
-    @property
-    def last_min(self) -> float:
-        """Minutes on one GPU up to which curves are known."""
-        return math.inf
-
     def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
         """Draw terminal losses and rates, (samples, trials) each; earlier trials do not depend on their number."""
         columns = 3 if self.rank_correlation else 2
@@ -162,12 +157,9 @@ class ParametricPrior(_Prior):
     def losses_after(self, trials: Sequence[FloatArray], minutes: FloatArray) -> FloatArray:
         """Return the true losses of drawn trials after some minutes on one GPU; all arrays are broadcast."""
         ends, rates = trials
-        return ends + (self.start_loss - ends) * self._decay(rates * minutes)
-
-    def _decay(self, progress: FloatArray) -> FloatArray:
-        if self.exponent is None:
-            return np.exp(-progress)
-        return np.asarray((1.0 + progress) ** -self.exponent, dtype=np.float64)
+        progress = rates * minutes
+        decay = np.exp(-progress) if self.exponent is None else (1.0 + progress) ** -self.exponent
+        return np.asarray(ends + (self.start_loss - ends) * decay, dtype=np.float64)
 
 
 class TablePrior(_Prior):
@@ -252,9 +244,8 @@ class TablePrior(_Prior):
     @cached_property
     def _table(self) -> FloatArray:
         """(C, E + 1) Losses from the start on."""
-        losses = 1.0 - self.accuracies if self.accuracies is not None else self.losses
-        if losses is None:  # excluded by the validator
-            raise UsageError("losses: are missing")
+        losses = self.losses if self.accuracies is None else 1.0 - self.accuracies
+        assert losses is not None  # by the validator
         return freeze(np.concatenate((np.full((len(losses), 1), self.start_loss), losses), axis=1))
 
     @cached_property

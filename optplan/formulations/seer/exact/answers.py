@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
@@ -33,26 +34,22 @@ from optplan.formulations.seer.data.instance import (
     SeerSolution,
 )
 from optplan.formulations.seer.data.search_space import describe_shortage
+from optplan.formulations.seer.exact.rows import list_rows
 from optplan.formulations.seer.laws.rounds import count_nodes, divide_evenly, list_rounds
 from optplan.schema import FloatArray
 from optplan.solvers.limits import write_up
-
-#: Whole nodes are paid, and trials do not divide them evenly.
-UNEVEN_NODES = "uneven-nodes"
 
 
 def describe(instance: SeerInstance) -> Description:
     """Return what solvers are matched against; ``informed`` has as many choices as rounds could be tried."""
     if instance.objective is Objective.QUALITY:
         return Description(problem="informed", policy="brackets", cells=MOST_SAMPLED_ROUNDS)
-    from optplan.formulations.seer.exact.rows import list_rows  # loads NumPy only where rows are counted
-
     features, cells, published = frozenset[str](), 0, instance.brackets
     if published is not None:
         cells = sum(each.size for each in list_rows(instance, published).brackets)
         if instance.nodes_paid is not None:
             evenly = divide_evenly(instance.nodes_paid, [each.gpus for each in published.brackets])
-            features = frozenset() if evenly else frozenset({UNEVEN_NODES})
+            features = frozenset() if evenly else frozenset({"uneven-nodes"})
     return Description(problem="spend", policy="brackets", cells=cells, features=features)
 
 
@@ -126,13 +123,20 @@ def answer_with(
     request: SolveRequest,
     solution: SeerSolution,
     *,
+    loss: float | None = None,
     bound: float | None = None,
     proof: BoundProof | TreeCertificate = BoundProof.SEARCHED,
-    termination: Termination = Termination.COMPLETED,
-    counters: dict[str, float] | None = None,
-    engine: tuple[str, str] = ("optplan", ""),
+    notes: tuple[str, ...] = (),
+    **found: Any,  # noqa: ANN401 - other fields of the answer
 ) -> Answer[SeerSolution]:
-    """Make the answer for a solution, with the bound and its proof, or by a multiplier of one that of the budget."""
+    """Make the answer for a solution, with the bound and its proof, or by a multiplier of one that of the budget.
+
+    Where the objective is a sampled loss, nothing bounds it, so it proves nothing.
+    """
+    found.setdefault("termination", Termination.COMPLETED)
+    found |= {"solution": solution, "warnings": (*notes, *_warn(instance, solution))}
+    if loss is not None:
+        return Answer(Status.FEASIBLE, objective=loss, **found)
     objective = training_of(instance, solution)
     budget = instance.budget_gpu_min
     limit = budget if bound is None else min(bound, budget)
@@ -144,39 +148,8 @@ def answer_with(
     kind, certificates = (
         (rests_on, ()) if isinstance(rests_on, BoundProof) else (BoundProof(rests_on.form), (rests_on,))
     )
-    return Answer(
-        status=status_of(objective, limit, request.gap, Sense.MAXIMISE),
-        termination=termination,
-        solution=solution,
-        objective=objective,
-        bound=limit,
-        bound_proof=kind,
-        certificates=certificates,
-        counters=counters or {},
-        engine=engine[0],
-        engine_version=engine[1],
-        warnings=_warn(instance, solution),
-    )
-
-
-def sampled_answer(
-    instance: SeerInstance,
-    solution: SeerSolution,
-    loss: float,
-    *,
-    notes: tuple[str, ...] = (),
-    termination: Termination = Termination.COMPLETED,
-    counters: dict[str, float] | None = None,
-) -> Answer[SeerSolution]:
-    """Make the answer for a solution whose objective is sampled: nothing bounds it, so it proves nothing."""
-    return Answer(
-        status=Status.FEASIBLE,
-        termination=termination,
-        solution=solution,
-        objective=loss,
-        counters=counters or {},
-        warnings=(*notes, *_warn(instance, solution)),
-    )
+    status = status_of(objective, limit, request.gap, Sense.MAXIMISE)
+    return Answer(status, objective=objective, bound=limit, bound_proof=kind, certificates=certificates, **found)
 
 
 def training_of(instance: SeerInstance, solution: SeerSolution) -> float:

@@ -82,12 +82,11 @@ class Family:
         )
         return list(filter(None, plans))
 
-    def list_neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
-        """List the plans next to one: other lengths or numbers of rounds, other trials, budget moved elsewhere."""
-        return filter(None, self._propose(candidate))
+    def list_neighbours(self, candidate: Candidate) -> Iterator[Candidate | None]:
+        """List the plans next to one: other lengths or numbers of rounds, other trials, budget moved elsewhere.
 
-    def _propose(self, candidate: Candidate) -> Iterator[Candidate | None]:
-        """Yield the plans next to one, None for those that the limits do not allow."""
+        None stands for those that the limits do not allow.
+        """
         rounds, round_min, trials = candidate.rounds, candidate.round_min, candidate.trials
         costs = self._unit_costs(rounds, round_min)
         shares = [gpus * float(costs[number]) for gpus, number in zip(self.widths, trials, strict=True)]

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import infeasible_answer, sampled_answer
+from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer
 from optplan.formulations.seer.exact.family import Candidate, Family
 from optplan.formulations.seer.laws.expectation import (
     ChoiceSamples,
@@ -64,10 +64,11 @@ def solve_informed(
             found = f"the best plan found gains {' '.join(figures)}"
         note = f"the prior buys nothing that sampling can tell from zero: {found}; this is the published plan"
         chosen, losses = uninformed, uninformed_losses
-    return sampled_answer(
+    return answer_with(
         instance,
+        request,
         chosen,
-        estimate_mean(losses).mean,
+        loss=estimate_mean(losses).mean,
         notes=(note,),
         termination=search.stopped_by or Termination.COMPLETED,
         counters={"plans": float(search.plans), "rounds_of_trials": search.work},
@@ -139,7 +140,7 @@ class _PlanSearch:
         improved = True
         while improved and not self._stops():
             improved = False
-            for other in self._family.list_neighbours(plan):
+            for other in filter(None, self._family.list_neighbours(plan)):
                 if self._stops():
                     break
                 loss = self._loss(other, samples)

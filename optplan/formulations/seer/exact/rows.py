@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,13 @@ class BracketRows:
         """(M,) GPUs that a row holds in the first round, in which it holds most."""
         return self.gpus * self.trials[:, 0].astype(np.float64)
 
+    @cached_property
+    def gains(self) -> FloatArray:
+        """(M, 5) More than in the published row: spent, held at first, trained, trained at last, and started."""
+        amounts = self.spent_gpu_min, self.held_gpus, self.training_gpu_min, self.last_round_gpu_min, self.trials[:, 0]
+        columns: FloatArray = np.column_stack(amounts)
+        return columns - columns[:1]
+
 
 @dataclass(frozen=True, eq=False)
 class SpendProblem:
@@ -96,44 +104,31 @@ class SpendProblem:
     gpus_per_node: int | None = None  # where the budget counts whole nodes
 
     @property
-    def most_gpu_min(self) -> float:
-        """What a choice may take to keep the budget, however its amounts were added up."""
-        return self.budget_gpu_min * (1.0 + _SLACK)
+    def kept(self) -> tuple[float, float]:
+        """What a choice may take, and hold, to keep budget and cluster, however its amounts were added up."""
+        return self.budget_gpu_min * (1.0 + _SLACK), self.cluster_gpus * (1.0 + _SLACK)
 
     @property
-    def listed_gpu_min(self) -> float:
-        """What a proof looks at: whatever may count as keeping the budget takes less."""
-        return self.budget_gpu_min * (1.0 + _LISTED_SLACK)
-
-    @property
-    def most_gpus(self) -> float:
-        """What a choice may hold, however its GPUs were added up."""
-        return self.cluster_gpus * (1.0 + _SLACK)
-
-    @property
-    def listed_gpus(self) -> float:
-        """What a proof looks at."""
-        return self.cluster_gpus * (1.0 + _LISTED_SLACK)
+    def listed(self) -> tuple[float, float]:
+        """What a proof looks at: whatever may count as keeping the limits takes, and holds, less."""
+        return self.budget_gpu_min * (1.0 + _LISTED_SLACK), self.cluster_gpus * (1.0 + _LISTED_SLACK)
 
     def training_of(self, rows: tuple[int, ...]) -> float:
         """Return the GPU-minutes of training of a choice of rows."""
         return float(sum(each.training_gpu_min[row] for each, row in zip(self.brackets, rows, strict=True)))
 
-    def paid_gpu_min(self, rows: tuple[int, ...]) -> float:
-        """Return the GPU-minutes of a choice of rows as the budget counts them."""
+    def use(self, rows: tuple[int, ...]) -> tuple[float, float]:
+        """Return what a choice of rows takes, as the budget counts it, and the GPUs that it holds at first."""
         chosen = list(zip(self.brackets, rows, strict=True))
+        held = float(sum(each.held_gpus[row] for each, row in chosen))
         if self.gpus_per_node is None:
-            return float(sum(each.spent_gpu_min[row] for each, row in chosen))
+            return float(sum(each.spent_gpu_min[row] for each, row in chosen)), held
         numbers = [(each.gpus, each.trials[row].tolist()) for each, row in chosen]
         nodes = [
             count_nodes(self.gpus_per_node, tuple((gpus, trials[k]) for gpus, trials in numbers if trials[k]))
             for k in range(self.rounds)
         ]
-        return self.gpus_per_node * float(np.dot(nodes, self.minutes[0]))
-
-    def held_gpus(self, rows: tuple[int, ...]) -> float:
-        """Return the GPUs that a choice of rows holds in the first round."""
-        return float(sum(each.held_gpus[row] for each, row in zip(self.brackets, rows, strict=True)))
+        return self.gpus_per_node * float(np.dot(nodes, self.minutes[0])), held
 
     def write(self, rows: tuple[int, ...]) -> SeerSolution:
         """Write a choice of rows as a solution; brackets without trials are left out."""
@@ -219,15 +214,30 @@ class ChosenRows:
 
 
 @dataclass(frozen=True, eq=False)
-class _Choices:
-    """Choices of rows for some brackets, with the published rows of the others."""
+class Choices:
+    """Choices of rows for some brackets."""
 
-    gpus: IntArray  # (L, K) held in each round
-    trials: IntArray  # (L,) started above the published ones
+    amounts: NDArray[Any]  # (L, A) what is known of each
     rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
-    def take(self, chosen: IntArray) -> _Choices:
-        return _Choices(self.gpus[chosen], self.trials[chosen], self.rows[chosen])
+    @classmethod
+    def before(cls, amounts: NDArray[Any]) -> Choices:
+        """Return the one choice for no bracket, of which (A,) amounts are known."""
+        return cls(amounts[None], np.zeros((1, 0), dtype=np.int64))
+
+    def take(self, chosen: IntArray | NDArray[np.bool_]) -> Choices:
+        """Return some of the choices."""
+        return Choices(self.amounts[chosen], self.rows[chosen])
+
+    def join(self, added: NDArray[Any], mine: IntArray, theirs: IntArray) -> Choices:
+        """Join choices with rows of one more bracket, which add (M, A) amounts."""
+        rows = np.concatenate([self.rows[mine], theirs[:, None]], axis=1)
+        return Choices(self.amounts[mine] + added[theirs], rows)
+
+
+def is_within(used: tuple[float, float], most: tuple[float, float]) -> bool:
+    """Whether what a choice takes and holds is no more than so much."""
+    return used[0] <= most[0] and used[1] <= most[1]
 
 
 def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch) -> ChosenRows:
@@ -236,15 +246,15 @@ def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch
     assert problem.gpus_per_node is not None
     evenly = divide_evenly(problem.gpus_per_node, [each.gpus for each in problem.brackets])
     published = np.sum([_hold(each)[0] for each in problem.brackets], axis=0)
-    choices = _Choices(published[None, :], np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.int64))
+    choices = Choices.before(published)  # with GPUs held in each round, those of the published rows at least
     stopped_by = None
     for each in reversed(others):
         if stopwatch.expired:
             stopped_by, size = Termination.TIME_LIMIT, 1
         else:
             size = count_needed(each, narrowest, eta, problem.rounds) if evenly else each.size
-            if size * len(choices.trials) > MOST_CHOICES:
-                stopped_by, size = Termination.WORK_LIMIT, max(1, MOST_CHOICES // len(choices.trials))
+            if size * len(choices.rows) > MOST_CHOICES:
+                stopped_by, size = Termination.WORK_LIMIT, max(1, MOST_CHOICES // len(choices.rows))
         choices = _extend(problem, choices, each, min(size, each.size))
     return _take_longest(problem, choices, stopwatch, stopped_by)
 
@@ -263,42 +273,38 @@ def count_needed(rows: BracketRows, narrowest: BracketRows, eta: float, rounds: 
     return min(rows.size, needed)
 
 
-def _extend(problem: SpendProblem, choices: _Choices, rows: BracketRows, size: int) -> _Choices:
+def _extend(problem: SpendProblem, choices: Choices, rows: BracketRows, size: int) -> Choices:
     """Join every choice with each of the first rows of a bracket that the bound on nodes lets pass."""
-    held = _hold(rows)[:size] - _hold(rows)[0]
-    gpus = (choices.gpus[:, None, :] + held[None, :, :]).reshape(-1, held.shape[1])
-    mine, theirs = np.divmod(np.arange(len(gpus)), size)
-    fits = np.flatnonzero(_may_fit(problem, gpus))
-    trials = choices.trials[mine] + rows.trials[theirs, 0] - rows.trials[0, 0]
-    return _Choices(gpus, trials, np.concatenate([choices.rows[mine], theirs[:, None]], axis=1)).take(fits)
+    joined = choices.join(_hold(rows) - _hold(rows)[0], *np.divmod(np.arange(len(choices.rows) * size), size))
+    return joined.take(_may_fit(problem, joined.amounts))
 
 
 def _may_fit(problem: SpendProblem, gpus: IntArray) -> NDArray[np.bool_]:
     """Return (L,) whether as many GPUs in each round keep the limits, if they fill their nodes."""
     per_node = problem.gpus_per_node or 1
     paid: FloatArray = per_node * -(-gpus // per_node) @ problem.minutes[0]
-    return (paid <= problem.listed_gpu_min) & (gpus[:, 0] <= problem.listed_gpus)
+    most_paid, most_held = problem.listed
+    return (paid <= most_paid) & (gpus[:, 0] <= most_held)
 
 
-def _find_longest(problem: SpendProblem, choices: _Choices, narrowest: BracketRows) -> IntArray:
+def _find_longest(problem: SpendProblem, choices: Choices, narrowest: BracketRows) -> IntArray:
     """Return (L,) the longest row of the narrowest bracket with which each choice may fit."""
     held = _hold(narrowest) - _hold(narrowest)[0]
-    least = np.zeros(len(choices.trials), dtype=np.int64)
-    most = np.full(len(choices.trials), narrowest.size, dtype=np.int64)
+    least = np.zeros(len(choices.rows), dtype=np.int64)
+    most = np.full(len(choices.rows), narrowest.size, dtype=np.int64)
     while (most - least > 1).any():
         middle = (least + most) // 2
-        fits = _may_fit(problem, choices.gpus + held[middle])
+        fits = _may_fit(problem, choices.amounts + held[middle])
         least, most = np.where(fits, middle, least), np.where(fits, most, middle)
     return least
 
 
 def _take_longest(
-    problem: SpendProblem, choices: _Choices, stopwatch: Stopwatch, stopped_by: Termination | None
+    problem: SpendProblem, choices: Choices, stopwatch: Stopwatch, stopped_by: Termination | None
 ) -> ChosenRows:
     """Look at complete choices by decreasing training until one keeps the budget, and at those that tie with it."""
-    narrowest = problem.brackets[0]
     complete, tie = stopped_by is None, _TIE * problem.budget_gpu_min
-    kept = len(choices.trials)
+    kept = len(choices.rows)
     most: float | None = None
     best: tuple[float, tuple[float, int, tuple[int, ...]], tuple[int, ...]] | None = None
     counted = 0
@@ -312,12 +318,13 @@ def _take_longest(
             break
         counted += 1
         rows = (row, *choices.rows[choice][::-1].tolist())
-        paid, held = problem.paid_gpu_min(rows), problem.held_gpus(rows)
-        if most is None and paid <= problem.listed_gpu_min and held <= problem.listed_gpus:
+        used = problem.use(rows)
+        if most is None and is_within(used, problem.listed):
             most = training  # what exceeds a limit by no more than rounding errors may count as keeping it
-        if paid <= problem.most_gpu_min and held <= problem.most_gpus:
-            last = sum(float(each.last_round_gpu_min[one]) for each, one in zip(problem.brackets, rows, strict=True))
-            trials = int(choices.trials[choice] + narrowest.trials[row, 0])
+        if is_within(used, problem.kept):
+            pairs = list(zip(problem.brackets, rows, strict=True))
+            last = sum(float(each.last_round_gpu_min[one]) for each, one in pairs)
+            trials = sum(int(each.trials[one, 0]) for each, one in pairs)
             key = (round(last / tie) if tie else last, trials, rows[::-1])
             if best is None or key > best[1]:
                 best = (training if best is None else best[0], key, rows)
@@ -325,13 +332,13 @@ def _take_longest(
     return ChosenRows(rows, most if complete else None, {"choices": float(kept + counted)}, stopped_by)
 
 
-def _list_by_training(problem: SpendProblem, choices: _Choices) -> Iterator[tuple[float, int, int]]:
+def _list_by_training(problem: SpendProblem, choices: Choices) -> Iterator[tuple[float, int, int]]:
     """List complete choices by decreasing training: GPU-minutes, choice, row of the narrowest bracket."""
     narrowest = problem.brackets[0]
     held = _hold(narrowest) - _hold(narrowest)[0]
     minutes: FloatArray = problem.minutes[1]  # of each round, without its pause
     longest = _find_longest(problem, choices, narrowest)
-    trained: FloatArray = (choices.gpus + held[longest]) @ minutes
+    trained: FloatArray = (choices.amounts + held[longest]) @ minutes
     waiting: list[tuple[float, int, int]] = []  # what comes after a choice that has been listed
     for choice in np.argsort(-trained, kind="stable").tolist():
         while waiting and -waiting[0][0] >= trained[choice]:

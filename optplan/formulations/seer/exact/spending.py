@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from optplan.formulations.seer.exact.answers import (
 )
 from optplan.formulations.seer.exact.rows import (
     BracketRows,
+    Choices,
     ChosenRows,
     SpendProblem,
     choose_rows_on_nodes,
@@ -52,59 +54,10 @@ TIE = 1e-12
 MOST_PAIRS = 500_000
 
 
-@dataclass(frozen=True)
-class _Room:
-    """What may be taken and held above the published rows."""
-
-    gpu_min: float
-    gpus: float
-
-    @property
-    def is_limited(self) -> bool:
-        return math.isfinite(self.gpus)
-
-    def count(self, labels: _Labels, rows: BracketRows) -> IntArray:
-        """Return (L,) how many rows of a bracket, from the published one on, fit with each label."""
-        minutes = rows.spent_gpu_min - rows.spent_gpu_min[0]
-        by_budget = np.searchsorted(minutes, self.gpu_min - labels.spent, side="right")
-        gpus = rows.held_gpus - rows.held_gpus[0]
-        return np.minimum(by_budget, np.searchsorted(gpus, self.gpus - labels.held, side="right"))
-
-
-@dataclass(frozen=True, eq=False)
-class _Labels:
-    """Choices of rows for some brackets, relative to the published rows."""
-
-    #: (L,) What is spent, held at first, trained, trained in the last round, and started, above the published. Where
-    #: the cluster has no limit, nothing is held.
-    spent: FloatArray
-    held: FloatArray
-    training: FloatArray
-    last: FloatArray
-    trials: IntArray
-    rows: IntArray  # (L, brackets) the rows, of the widest bracket first
-
-    def take(self, chosen: IntArray) -> _Labels:
-        return _Labels(*(getattr(self, field.name)[chosen] for field in fields(self)))
-
-    def settle(self, tie: float) -> _Labels:
-        """Return the labels with amounts that tie made equal: the least that is spent, the most that is trained."""
-        return replace(
-            self,
-            spent=_settle(self.spent, tie, up=False),
-            training=_settle(self.training, tie, up=True),
-            last=_settle(self.last, tie, up=True),
-        )
-
-    def join(self, rows: BracketRows, mine: IntArray, theirs: IntArray) -> _Labels:
-        return _Labels(
-            self.spent[mine] + (rows.spent_gpu_min[theirs] - rows.spent_gpu_min[0]),
-            self.held[mine] + (rows.held_gpus[theirs] - rows.held_gpus[0]),
-            self.training[mine] + (rows.training_gpu_min[theirs] - rows.training_gpu_min[0]),
-            self.last[mine] + (rows.last_round_gpu_min[theirs] - rows.last_round_gpu_min[0]),
-            self.trials[mine] + (rows.trials[theirs, 0] - rows.trials[0, 0]),
-            np.concatenate([self.rows[mine], theirs[:, None]], axis=1),
-        )
+#: Columns of the amounts of choices, above the published rows, as of :attr:`BracketRows.gains`. Where the cluster has
+#: no limit, nothing is looked at of what is held.
+_SPENT, _HELD, _TRAINED, _LAST, _STARTED = range(5)
+_Room = tuple[float, float]  # what may be taken and held above the published rows
 
 
 def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
@@ -144,13 +97,11 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
 def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
     """Choose the best row of every bracket."""
     *wider, narrowest = reversed(problem.brackets)
-    published = sum(float(each.spent_gpu_min[0]) for each in problem.brackets)
-    held = sum(float(each.held_gpus[0]) for each in problem.brackets)
-    room = _Room(problem.most_gpu_min - published, problem.most_gpus - held)
-    most_room = _Room(problem.listed_gpu_min - published, problem.listed_gpus - held)
+    published = (0,) * len(problem.brackets)
+    spent, held = problem.use(published)
+    room, most_room = ((gpu_min - spent, gpus - held) for gpu_min, gpus in (problem.kept, problem.listed))
     tie = TIE * problem.budget_gpu_min
-    none = np.zeros(1)
-    labels = _Labels(none, none, none, none, np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.int64))
+    labels = Choices.before(np.zeros(5))
     count, stopped_by, pairs = 0, None, []
     for rows in wider:
         expired = stopwatch.expired
@@ -159,22 +110,31 @@ def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
             stopped_by = Termination.TIME_LIMIT
         elif cut:
             stopped_by = stopped_by or Termination.WORK_LIMIT
-        count += labels.spent.size
-        held_too = [labels.held] if most_room.is_limited else []
-        pairs.append(np.array([labels.spent, *held_too, labels.training]))
+        count += len(labels.rows)
+        columns = [_SPENT, _HELD, _TRAINED] if math.isfinite(problem.cluster_gpus) else [_SPENT, _TRAINED]
+        pairs.append(labels.amounts[:, columns].T)
     # What exceeds the budget by no more than rounding errors may count as keeping it, and is bounded; it is not chosen.
-    most = problem.training_of((0,) * len(problem.brackets)) + float(_fill(labels, narrowest, most_room).training.max())
+    most = problem.training_of(published) + float(_fill(labels, narrowest, most_room).amounts[:, _TRAINED].max())
     complete = _fill(labels, narrowest, room)
-    best = complete.rows[_rank(complete.settle(tie)).argmax()]
+    best = complete.rows[_rank(_settle(complete, tie)).argmax()]
     most_trained = None if stopped_by else most
     return ChosenRows(tuple(best[::-1].tolist()), most_trained, {"labels": float(count + 1)}, stopped_by, tuple(pairs))
 
 
-def _fill(labels: _Labels, narrowest: BracketRows, room: _Room) -> _Labels:
+def _count_fitting(labels: Choices, rows: BracketRows, room: _Room) -> IntArray:
+    """Return (L,) how many rows of a bracket, from the published one on, fit with each label."""
+    counts = (
+        np.searchsorted(rows.gains[:, column], most - labels.amounts[:, column], side="right")
+        for column, most in zip((_SPENT, _HELD), room, strict=True)
+    )
+    return np.minimum(*counts)
+
+
+def _fill(labels: Choices, narrowest: BracketRows, room: _Room) -> Choices:
     """Give each label that fits the longest row of the narrowest bracket that still does."""
-    fitting = np.flatnonzero((labels.spent <= max(0.0, room.gpu_min)) & (labels.held <= max(0.0, room.gpus)))
-    longest = np.maximum(room.count(labels.take(fitting), narrowest) - 1, 0)
-    return labels.join(narrowest, fitting, longest)
+    fitting = np.flatnonzero((labels.amounts[:, [_SPENT, _HELD]] <= np.maximum(room, 0.0)).all(axis=1))
+    longest = np.maximum(_count_fitting(labels.take(fitting), narrowest, room) - 1, 0)
+    return labels.join(narrowest.gains, fitting, longest)
 
 
 def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
@@ -186,58 +146,60 @@ def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
     return replace(problem, brackets=(first, *cut))
 
 
-def _extend(labels: _Labels, rows: BracketRows, room: _Room, tie: float) -> tuple[_Labels, bool]:
+def _extend(labels: Choices, rows: BracketRows, room: _Room, tie: float) -> tuple[Choices, bool]:
     """Join every label with every row that still fits, and drop what is dominated; say whether some were left out."""
-    fitting = np.maximum(room.count(labels, rows), 1)
+    fitting = np.maximum(_count_fitting(labels, rows, room), 1)
     cut = int(fitting.sum()) > MOST_PAIRS
     if cut:
-        labels = labels.take(np.arange(min(labels.spent.size, MOST_PAIRS // 4)))
-        fitting = np.minimum(fitting[: labels.spent.size], MOST_PAIRS // labels.spent.size)
-    mine = np.repeat(np.arange(labels.spent.size), fitting)
+        labels = labels.take(np.arange(min(len(labels.rows), MOST_PAIRS // 4)))
+        fitting = np.minimum(fitting[: len(labels.rows)], MOST_PAIRS // len(labels.rows))
+    mine = np.repeat(np.arange(len(labels.rows)), fitting)
     theirs = np.arange(mine.size) - np.repeat(np.cumsum(fitting) - fitting, fitting)
-    joined = labels.join(rows, mine, theirs).settle(tie)
-    rank = _rank(joined)
-    if room.is_limited:
-        return joined.take(_list_undominated(joined, rank)), cut
-    order = np.lexsort((-rank, joined.spent))
+    joined = _settle(labels.join(rows.gains, mine, theirs), tie)
+    rank, spent = _rank(joined), joined.amounts[:, _SPENT]
+    if math.isfinite(room[1]):
+        return joined.take(_list_undominated(spent, joined.amounts[:, _HELD], rank)), cut
+    order = np.lexsort((-rank, spent))
     best = np.maximum.accumulate(rank[order])
     return joined.take(order[rank[order] == best]), cut
 
 
-def _list_undominated(labels: _Labels, rank: IntArray) -> IntArray:
+def _list_undominated(spent: FloatArray, held: FloatArray, rank: IntArray) -> IntArray:
     """List the labels, by what they spend, than which none of a better rank spends and holds as little."""
     kept: list[int] = []
-    spent: list[float] = []  # of those that hold least for what they spend, with `held` decreasing
-    held: list[float] = []
+    least_spent: list[float] = []  # of those that hold least for what they spend, with what is held decreasing
+    least_held: list[float] = []
     for label in np.argsort(-rank, kind="stable").tolist():
-        mine, gpus = float(labels.spent[label]), float(labels.held[label])
-        place = bisect_right(spent, mine)
-        if place and held[place - 1] <= gpus:
+        mine, gpus = float(spent[label]), float(held[label])
+        place = bisect_right(least_spent, mine)
+        if place and least_held[place - 1] <= gpus:
             continue
         kept.append(label)
         end = place
-        while end < len(held) and held[end] >= gpus:
+        while end < len(least_held) and least_held[end] >= gpus:
             end += 1
-        place -= bool(place and spent[place - 1] == mine)
-        spent[place:end], held[place:end] = [mine], [gpus]
+        place -= bool(place and least_spent[place - 1] == mine)
+        least_spent[place:end], least_held[place:end] = [mine], [gpus]
     chosen = np.array(kept)
-    return chosen[np.argsort(labels.spent[chosen], kind="stable")]
+    return chosen[np.argsort(spent[chosen], kind="stable")]
 
 
-def _rank(labels: _Labels) -> IntArray:
+def _rank(labels: Choices) -> IntArray:
     """Return by (L,) number how good labels are: by training, last round, trials, then rows from the widest on."""
-    columns = (*labels.rows.T[::-1], labels.trials, labels.last, labels.training)
-    rank = np.empty(labels.spent.size, dtype=np.int64)
+    columns = (*labels.rows.T[::-1], *labels.amounts[:, [_STARTED, _LAST, _TRAINED]].T)
+    rank = np.empty(len(labels.rows), dtype=np.int64)
     rank[np.lexsort(columns)] = np.arange(rank.size)
     return rank
 
 
-def _settle(amounts: FloatArray, tie: float, *, up: bool) -> FloatArray:
-    """Return (L,) amounts in which all that tie are the same, the most or the least of them."""
-    order = np.argsort(amounts, kind="stable")
-    ordered = amounts[order]
-    number = np.cumsum(np.diff(ordered, prepend=ordered[0]) > tie)
-    ends = np.append(np.flatnonzero(np.diff(number)), number.size - 1) if up else np.searchsorted(number, number)
-    settled = np.empty_like(amounts)
-    settled[order] = ordered[ends[number]] if up else ordered[ends]
-    return settled
+def _settle(labels: Choices, tie: float) -> Choices:
+    """Return the labels with amounts that tie made equal: the least that is spent, the most that is trained."""
+    amounts = labels.amounts.copy()
+    for column in (_SPENT, _TRAINED, _LAST):
+        order = np.argsort(amounts[:, column], kind="stable")
+        ordered = amounts[order, column]
+        number = np.cumsum(np.diff(ordered, prepend=ordered[0]) > tie)
+        side: Literal["left", "right"] = "left" if column == _SPENT else "right"
+        ends = np.searchsorted(number, number, side=side) - (column != _SPENT)
+        amounts[order, column] = ordered[ends]
+    return replace(labels, amounts=amounts)

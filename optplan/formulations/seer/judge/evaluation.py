@@ -50,6 +50,7 @@ from optplan.formulations.seer.data.instance import (
     SeerInstance,
     SeerSolution,
 )
+from optplan.formulations.seer.laws.expectation import Search, estimate_mean, require_prior, sample_report
 from optplan.formulations.seer.laws.rounds import Round, count_nodes, list_rounds, sum_spent
 from optplan.units import MINUTES_PER_HOUR
 
@@ -181,9 +182,6 @@ def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
 
 def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
     """Sample a search's expected final loss, its 95 % interval, and the gain over the published search, as measures."""
-    # loads NumPy's sampling only where needed
-    from optplan.formulations.seer.laws.expectation import Search, estimate_mean, require_prior, sample_report
-
     published = instance.published
     searches = [Search.of(instance, each) for each in (solution, published) if each is not None]
     figures = sample_report(require_prior(instance), searches)

@@ -32,8 +32,8 @@ from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
 RULE = "seer-nodes"
-#: Most choices that are listed at once, most rows of a bracket, and most searches whose nodes are counted.
-_MOST_CHOICES, _MOST_ROWS, _MOST_COUNTED = 2_000_000, 500_000, 200_000
+#: Most choices that are listed at once, most changes of a bracket's rows, and most searches whose nodes are counted.
+_MOST_CHOICES, _MOST_CHANGES, _MOST_COUNTED = 2_000_000, 2_000_000, 200_000
 #: Most numbers of choices, or of rows, and choices that are joined at once.
 _MOST_NUMBERS, _AT_ONCE = 1 << 24, 1 << 17
 
@@ -46,16 +46,51 @@ def check_nodes(instance: SeerInstance, certificate: TreeCertificate, stopwatch:
     if bound is None or not bound > 0.0 or certificate.content:
         raise RefutedError("a bound in GPU-minutes above zero and no content is needed")
     check = _Check(instance, published, per_node)
+    evenly = divide_evenly(per_node, [each.gpus for each in published.brackets])
     narrowest, *wider = published.brackets
     held = check.published_gpus()[None, :]
     choices = np.zeros((1, 0), dtype=np.int64)
     listed = []
     for bracket in reversed(wider):
-        rows = check.list_rows(bracket, stopwatch, needed=check.count_needed(bracket))
+        stopwatch.require()
+        rows = check.list_rows(bracket, count_needed(instance, bracket, published.rounds) if evenly else math.inf)
         listed.append(rows)
         held, choices = check.join(held, choices, round(bracket.gpus) * (rows - rows[0]), stopwatch)
-    rows = check.list_rows(narrowest, stopwatch, needed=math.inf)
+    rows = check.list_rows(narrowest, math.inf)
     check.refute_longer(held, choices, [*listed, rows], bound * (1.0 + TOLERANCE), stopwatch)
+
+
+def count_needed(instance: SeerInstance, bracket: SizedBracket, rounds: int) -> float:
+    """Return how many trials above the published ones a wider bracket needs at most, where GPUs alone decide."""
+    least, gpus = instance.least_gpus, bracket.gpus
+    if not all(float(number).is_integer() for number in (instance.eta, least, gpus)):
+        return math.inf
+    return int(least) // math.gcd(int(least), int(gpus)) * instance.eta ** (rounds - 1) - 1
+
+
+def list_trials(eta: float, bracket: SizedBracket, minutes: FloatArray, spare: float, most: float) -> IntArray:
+    """List (M, K) trials that a bracket may have in each round, from the published ones on.
+
+    These are all that spend up to ``spare`` GPU-minutes more, in rounds of (K,) minutes, and some that spend more; with
+    up to ``most`` more trials at first.
+    """
+    powers = eta ** np.arange(len(bracket.trials))
+    # Row by row the size grows past multiples of powers of eta; at a size x, floor(x / eta^k) trials are in round k.
+    most_size = (spare / bracket.gpus + minutes @ (np.array(bracket.trials) + 1.0)) / (minutes @ (1.0 / powers))
+    most_size = np.minimum(most_size, bracket.trials[0] + most)
+    counts = np.maximum(0.0, np.floor(most_size * (1.0 + SAME) / powers) - bracket.trials)
+    if not counts.sum() <= _MOST_CHANGES:
+        raise RefutedError(f"rows of {bracket.gpus:g} GPUs change more than {_MOST_CHANGES:,} times within the budget")
+    changes = [
+        (first + 1.0 + np.arange(int(count))) * power
+        for first, count, power in zip(bracket.trials, counts, powers, strict=True)
+    ]
+    sizes = np.sort(np.concatenate(changes))
+    sizes = sizes[np.append(sizes[1:] > sizes[:-1] * (1.0 + SAME), True)[: sizes.size]]
+    if (sizes.size + 1) * len(changes) > _MOST_NUMBERS:
+        raise RefutedError(f"there are more than {_MOST_NUMBERS:,} numbers of trials on {bracket.gpus:g} GPUs each")
+    grown = np.column_stack([np.searchsorted(change, np.append(0.0, sizes), side="right") for change in changes])
+    return grown + np.array(bracket.trials, dtype=np.int64)
 
 
 class _Check:
@@ -80,32 +115,16 @@ class _Check:
         fits: NDArray[np.bool_] = (paid <= self.most_gpu_min) & (held[:, 0] <= self.most_gpus)
         return fits
 
-    def count_needed(self, bracket: SizedBracket) -> float:
-        """Return from how many trials above the published ones on rows of a wider bracket are not needed."""
-        evenly = divide_evenly(self.per_node, [each.gpus for each in self.published.brackets])
-        if not evenly or not float(self.instance.eta).is_integer():
-            return math.inf
-        least, gpus = round(self.instance.least_gpus), round(bracket.gpus)
-        return least // math.gcd(least, gpus) * self.instance.eta ** (self.published.rounds - 1)
-
-    def list_rows(self, bracket: SizedBracket, stopwatch: Stopwatch, *, needed: float) -> IntArray:
+    def list_rows(self, bracket: SizedBracket, most: float) -> IntArray:
         """List (M, K) trials of each round, from the published ones on, as long as no more than the limits pay."""
-        eta, gpus = self.instance.eta, round(bracket.gpus)
-        powers = eta ** np.arange(self.published.rounds)
-        others = self.published_gpus() - gpus * np.array(bracket.trials, dtype=np.int64)
-        trials = np.array(bracket.trials, dtype=np.int64)
-        rows: list[IntArray] = []
-        while trials[0] < bracket.trials[0] + needed and self.may_fit((others + gpus * trials)[None, :])[0]:
-            stopwatch.require()
-            rows.append(trials)
-            if len(rows) > min(_MOST_ROWS, _MOST_NUMBERS // trials.size):
-                raise RefutedError(f"there are more than {_MOST_ROWS:,} rows of {gpus} GPUs within the budget")
-            # The least size at which a round gets one more trial.
-            size = float(((trials + 1) * powers).min())
-            trials = np.floor(size * (1.0 + SAME) / powers).astype(np.int64)
-        if not rows:
+        gpus, trials = round(bracket.gpus), np.array(bracket.trials, dtype=np.int64)
+        others = self.published_gpus() - gpus * trials
+        spare = self.most_gpu_min - float((others + gpus * trials) @ self.minutes)
+        rows = list_trials(self.instance.eta, bracket, self.minutes, spare, most)
+        fits = self.may_fit(others + gpus * rows)
+        if not fits[0]:
             raise RefutedError("the published trials exceed the budget")
-        return np.array(rows)
+        return rows[fits]
 
     def join(
         self, held: IntArray, choices: IntArray, added: IntArray, stopwatch: Stopwatch

@@ -50,9 +50,9 @@ from optplan.contracts.proofs import unpack_integers
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket, paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
-from optplan.formulations.seer.judge.evaluation import SAME, TOLERANCE
+from optplan.formulations.seer.judge.evaluation import TOLERANCE
 from optplan.formulations.seer.judge.node_spending import RULE as NODES_RULE
-from optplan.formulations.seer.judge.node_spending import check_nodes
+from optplan.formulations.seer.judge.node_spending import check_nodes, count_needed, list_trials
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -92,8 +92,8 @@ RULE = "seer-rows"
 ROUNDING = 2.0**-32
 #: Units of the lists by what covering allows for in one bracket.
 _UNITS = 2.0
-#: Most pairs of a bracket's list, and most changes of a bracket's rows.
-_MOST_PAIRS, _MOST_CHANGES = 200_000, 2_000_000
+#: Most pairs of a bracket's list.
+_MOST_PAIRS = 200_000
 #: Pairs joined with rows at once.
 _AT_ONCE = 1 << 18
 
@@ -156,7 +156,7 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
     covered = Pairs(np.zeros(1), np.zeros(1), np.zeros(1))
     lists = _read_lists(certificate, len(wider), margins / _UNITS)
     for bracket, listed in zip(reversed(wider), lists, strict=True):
-        needed = min(_count_needed(instance, bracket, published.rounds), 1.0 + room.gpus / bracket.gpus)
+        needed = min(count_needed(instance, bracket, published.rounds), 1.0 + room.gpus / bracket.gpus)
         rows = list_rows(instance, bracket, room.gpu_min, most=needed)
         _check_joins(covered, rows, listed, room, margins, stopwatch)
         covered = listed
@@ -175,29 +175,12 @@ def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, mo
     """List a bracket's rows from the published one on, by spending and training above it, up to ``spare``."""
     assert instance.brackets is not None
     minutes = _list_minutes(instance, instance.brackets)
-    powers = instance.eta ** np.arange(len(bracket.trials))
-    # Row by row the size grows past multiples of powers of eta; at a size x, floor(x / eta^k) trials are in round k.
-    most_size = (spare / bracket.gpus + minutes[0] @ (np.array(bracket.trials) + 1.0)) / (minutes[0] @ (1.0 / powers))
-    most_size = min(most_size, bracket.trials[0] + most)
-    counts = np.maximum(0.0, np.floor(most_size * (1.0 + SAME) / powers) - bracket.trials)
-    if not counts.sum() <= _MOST_CHANGES:
-        raise RefutedError(f"rows of {bracket.gpus:g} GPUs change more than {_MOST_CHANGES:,} times within the budget")
-    changes = [
-        (first + 1.0 + np.arange(int(count))) * power
-        for first, count, power in zip(bracket.trials, counts, powers, strict=True)
-    ]
-    sizes = np.sort(np.concatenate(changes))
-    sizes = sizes[np.append(sizes[1:] > sizes[:-1] * (1.0 + SAME), True)[: sizes.size]]
-    spent, trained = np.zeros(sizes.size), np.zeros(sizes.size)
-    for change, (spent_min, trained_min) in zip(changes, minutes.T.tolist(), strict=True):
-        grown = np.searchsorted(change, sizes, side="right")
-        spent += bracket.gpus * spent_min * grown
-        trained += bracket.gpus * trained_min * grown
-    fits = int(np.searchsorted(spent, spare, side="right"))
-    held = np.zeros(sizes.size)
-    if instance.most_gpus_held is not None:
-        held += bracket.gpus * np.searchsorted(changes[0], sizes, side="right")
-    return Pairs(*(np.append(0.0, each[:fits]) for each in (spent, trained, held)))
+    trials = list_trials(instance.eta, bracket, minutes[0], spare, most)
+    grown = bracket.gpus * (trials - trials[0]).astype(np.float64)
+    spent, trained = grown @ minutes[0], grown @ minutes[1]
+    fits = slice(int(np.searchsorted(spent, spare, side="right")))
+    held = grown[:, 0] if instance.most_gpus_held is not None else np.zeros(len(grown))
+    return Pairs(spent[fits], trained[fits], held[fits])
 
 
 def _train_longest(covered: Pairs, rows: Pairs, room: _Room) -> float:
@@ -212,14 +195,6 @@ def _list_minutes(instance: SeerInstance, published: SearchBrackets) -> FloatArr
     training = np.array([published.round_min * instance.eta**k for k in range(published.rounds)])
     pauses = np.array([instance.resize_min if k else 0.0 for k in range(published.rounds)])
     return np.array([training + pauses, training])
-
-
-def _count_needed(instance: SeerInstance, bracket: SizedBracket, rounds: int) -> float:
-    """Return how many trials above the published ones a wider bracket needs at most, less one."""
-    least = instance.least_gpus
-    if not all(float(number).is_integer() for number in (instance.eta, least, bracket.gpus)):
-        return math.inf
-    return int(least) // math.gcd(int(least), int(bracket.gpus)) * instance.eta ** (rounds - 1) - 1
 
 
 def _read_lists(certificate: TreeCertificate, brackets: int, units: FloatArray) -> Iterator[Pairs]:

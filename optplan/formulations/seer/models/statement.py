@@ -75,7 +75,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,15 +84,13 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, T
 from optplan.errors import EngineError, InfeasibleError, UnsupportedError
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer
-from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
+from optplan.formulations.seer.exact.rows import SpendProblem, is_within, list_rows
 from optplan.formulations.seer.exact.spending import TIE
 from optplan.formulations.seer.laws.rounds import divide_evenly
-from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.programs import cpsat
-from optplan.solvers.programs.program import Scaling, read_program
-from optplan.solvers.programs.statement import Statement, are_whole
+from optplan.solvers.programs.program import Scaling
+from optplan.solvers.programs.statement import CP_SAT, Statement, are_whole, run_engine
 
 
 def state_model(instance: SeerInstance) -> Statement:
@@ -191,52 +188,49 @@ def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSo
         return infeasible_answer(instance)
     problem = list_rows(instance, published)
     statement = state_rows(instance, problem)
-    read = read_program(statement.native, statement.scaling.without_scales(), names=False)
-    program, rows, x = read.program, (0,) * len(problem.brackets), statement.native.x
+    m, solution = statement.native, problem.write((0,) * len(problem.brackets))
     bound, termination = math.inf, Termination.COMPLETED
     counters: Counter[str] = Counter()
     every = SolveRequest(gap=0.0, seed=request.seed, stopwatch=request.stopwatch)
+    m.ties = pyo.ConstraintList()
     for amounts, tie in _list_goals(problem):
-        by_choice = {
-            id(statement.native.x[i, r]): each[r] for i, each in enumerate(amounts, 1) for r in range(each.size)
-        }
-        cost = -np.array([by_choice.get(id(variable), 0.0) for variable in read.variables])
-        outcome = cpsat.solve_program(replace(program, cost=cost), every)
+        goal = pyo.quicksum(amounts[i - 1][r] * m.x[i, r] for i, r in m.x)
+        m.most.set_value(goal)
+        outcome = run_engine(m, CP_SAT, every, statement.scaling)
         counters.update(outcome.counters)
         if outcome.status is Status.INFEASIBLE:
             raise EngineError("CP-SAT finds no choice of trials within the limits, although the published one is")
-        if math.isinf(bound):
-            bound = math.inf if outcome.bound is None else -outcome.bound
+        if math.isinf(bound) and outcome.bound is not None:
+            bound = outcome.bound
         if outcome.values is not None:
-            read.load(outcome.values)
-            rows = tuple(max(range(each.size), key=lambda r: x[i, r].value) for i, each in enumerate(amounts, 1))
+            solution = _read(m, problem) or solution
         if outcome.status is not Status.OPTIMAL:
             termination = Termination.TIME_LIMIT
             break
-        program = program.limit(cost, float(cost @ outcome.values) + tie)
+        m.ties.add(goal >= pyo.value(goal) - tie)
     if not problem.complete:
         bound, termination = instance.budget_gpu_min, Termination.WORK_LIMIT
-    engine = cpsat.nothing_yet()
     return answer_with(
         instance,
         request,
-        problem.write(rows),
+        solution,
         bound=bound,
         proof=BoundProof.ENGINE,
         termination=termination,
         counters=dict(counters),
-        engine=(engine.engine, engine.engine_version),
+        engine=outcome.engine,
+        engine_version=outcome.engine_version,
     )
 
 
-def _list_goals(problem: SpendProblem) -> Iterator[tuple[list[FloatArray], float]]:
+def _list_goals(problem: SpendProblem) -> Iterator[tuple[list[list[float]], float]]:
     """List what is maximised, one after another among ties, by bracket and row; and what counts as a tie."""
     brackets, tie = problem.brackets, TIE * problem.budget_gpu_min
-    yield [each.training_gpu_min for each in brackets], tie
-    yield [each.last_round_gpu_min for each in brackets], tie
-    yield [each.trials[:, 0].astype(np.float64) for each in brackets], 0.0
+    yield [each.training_gpu_min.tolist() for each in brackets], tie
+    yield [each.last_round_gpu_min.tolist() for each in brackets], tie
+    yield [each.trials[:, 0].tolist() for each in brackets], 0.0
     for widest in reversed(range(1, len(brackets))):
-        yield [np.arange(each.size, dtype=np.float64) * (place == widest) for place, each in enumerate(brackets)], 0.0
+        yield [[row * (place == widest) for row in range(each.size)] for place, each in enumerate(brackets)], 0.0
 
 
 def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
@@ -256,17 +250,10 @@ def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[S
 
 def _best_of_all(problem: SpendProblem) -> tuple[int, ...]:
     """Look at every choice of rows, in plain Python."""
-    tie, widest_first = TIE * problem.budget_gpu_min, problem.brackets[::-1]
-    sums: list[tuple[float, float, int, tuple[int, ...]]] = []
-    for rows in itertools.product(*(range(each.size) for each in widest_first)):
-        pairs = list(zip(widest_first, rows, strict=True))
-        fits = problem.paid_gpu_min(rows[::-1]) <= problem.most_gpu_min
-        fits &= sum(each.held_gpus[row] for each, row in pairs) <= problem.most_gpus
-        if fits or not any(rows):
-            training = sum(float(each.training_gpu_min[row]) for each, row in pairs)
-            last = sum(float(each.last_round_gpu_min[row]) for each, row in pairs)
-            sums.append((training, last, sum(int(each.trials[row, 0]) for each, row in pairs), rows))
-    for place in (0, 1):
-        most = max(float(each[place]) for each in sums)  # type: ignore[arg-type]
-        sums = [each for each in sums if float(each[place]) >= most - tie]  # type: ignore[arg-type]
-    return max(sums, key=lambda each: each[2:])[3][::-1]
+    every = itertools.product(*(range(each.size) for each in problem.brackets))
+    left = [rows for rows in every if is_within(problem.use(rows), problem.kept) or not any(rows)]
+    for amounts, tie in _list_goals(problem):
+        sums = [sum(each[row] for each, row in zip(amounts, rows, strict=True)) for rows in left]
+        most = max(sums) - tie
+        left = [rows for rows, amount in zip(left, sums, strict=True) if amount >= most]
+    return left[0]

@@ -24,7 +24,7 @@ from optplan.contracts.result import Answer, SolveRequest
 from optplan.errors import UsageError, show_value
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import draw_configurations
-from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer, sampled_answer
+from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 
@@ -140,7 +140,18 @@ class SeerPolicy(Generic[ConfigurationT]):
         for bracket in self._brackets:
             group = list(islice(waiting, bracket.trials[self._next]))
             self._groups.append(group)
-            requests.extend(self._request(trial, bracket.gpus, now) for trial in group)
+            requests += [
+                TrialRequest(
+                    trial=trial,
+                    configuration=self.configurations[trial],
+                    gpus=bracket.gpus,
+                    minutes=now.duration_min,
+                    training_min=now.training_min,
+                    last_gpus=self._gpus[trial],
+                )
+                for trial in group
+            ]
+            self._gpus |= dict.fromkeys(group, bracket.gpus)
         self._next += 1
         return Stage(now.number, now.start_min, now.stop_min, tuple(requests))
 
@@ -172,17 +183,6 @@ class SeerPolicy(Generic[ConfigurationT]):
             kept.extend(sorted(group, key=self._merit)[: None if last else bracket.trials[self._next]])
         self._order = sorted(kept, key=self._merit)
         self._groups = []
-
-    def _request(self, trial: int, gpus: float, now: Round) -> TrialRequest[ConfigurationT]:
-        last_gpus, self._gpus[trial] = self._gpus[trial], gpus
-        return TrialRequest(
-            trial=trial,
-            configuration=self.configurations[trial],
-            gpus=gpus,
-            minutes=now.duration_min,
-            training_min=now.training_min,
-            last_gpus=last_gpus,
-        )
 
     def _merit(self, trial: int) -> tuple[float, int]:
         """Return what trials are ordered by, the best first."""
@@ -218,6 +218,5 @@ def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[See
     solution = instance.published
     if solution is None:
         return infeasible_answer(instance)
-    if instance.objective is Objective.QUALITY:
-        return sampled_answer(instance, solution, evaluate(instance, solution).objective)
-    return answer_with(instance, request, solution)
+    loss = evaluate(instance, solution).objective if instance.objective is Objective.QUALITY else None
+    return answer_with(instance, request, solution, loss=loss)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from pydantic import model_validator
 
 from optplan.contracts.instance import Instance, Solution
-from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
+from optplan.contracts.time_and_money import Objective, TimeAndMoney
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
@@ -35,19 +35,6 @@ from optplan.schema import (
     usual,
 )
 from optplan.units import SECONDS_PER_HOUR
-
-__all__ = [
-    "BUDGET",
-    "DEADLINE",
-    "Interruptions",
-    "Objective",
-    "Policy",
-    "Problem",
-    "SriftInstance",
-    "SriftSolution",
-    "VmGroup",
-    "VmType",
-]
 
 
 class VmGroup(FrozenModel):
@@ -244,6 +231,11 @@ class SriftInstance(TimeAndMoney, Instance[SriftSolution]):
         by_batch = self.global_batch // choices[0]
         available = self.types[name].available
         return by_batch if available is None else min(available, by_batch)
+
+    def passes_s(self, name: str, batch: int) -> tuple[float, float]:
+        """Return the raw forward and backward seconds of a type's VM with so many samples."""
+        device, share = self.job.devices[self.types[name].gpu], batch / self.types[name].gpus
+        return device.forward_after(share), device.backward_after(share)
 
     def networks_of(self, names: list[str]) -> list[tuple[str, float]]:
         """Return the network's name and its capacity in bytes per second, for each of some types."""

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from optplan.contracts.result import (
     Answer,
@@ -26,42 +23,14 @@ from optplan.contracts.result import (
     closes_gap,
     relative_gap,
 )
-from optplan.formulations.srift.data.instance import (
-    BUDGET,
-    DEADLINE,
-    Objective,
-    SriftInstance,
-    SriftSolution,
-    VmGroup,
-    write_fleet,
-)
-from optplan.formulations.srift.exact.goals import FleetJudge, Goal, JudgedFleet, LeastGoal
-from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
+from optplan.formulations.srift.exact.goals import FleetJudge, FrontierGoal, JudgedFleet, LeastGoal
+from optplan.formulations.srift.exact.reachability import count_missing, find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
-from optplan.solvers.limits import write_apart, write_digits
-
-#: The objective that a limit is on.
-_OBJECTIVES = {DEADLINE: Objective.TIME, BUDGET: Objective.COST}
-
-
-@dataclass(frozen=True)
-class _Nearest:
-    """The fleet with the least of what a limit is on, all other limits kept; None where no fleet keeps those."""
-
-    limit: str
-    fleet: JudgedFleet | None
-    proven: bool
-    certificate: TreeCertificate | None = None
-
-    @property
-    def least(self) -> float:
-        """How much of the limit the fleet takes."""
-        if self.fleet is None:
-            return math.inf
-        return self.fleet.time_s if self.limit == DEADLINE else self.fleet.cost_usd
+from optplan.solvers.limits import Nearest, explain_limits
 
 
 def explain_shortfall(
@@ -70,8 +39,7 @@ def explain_shortfall(
     """Say why a searched space has no fleet within the limits, and what each limit alone has to be, if in time."""
     instance = space.instance
     stopwatch = request.stopwatch
-    certificate = write_tree(space, None, stopwatch) if request.certify else None
-    warnings = [] if certificate or not request.certify else [say_uncertified(request)]
+    certificate, warnings = _certify(space, None, request)
     proven = True
     if not reaches_batch(instance):
         found = _explain_batch(instance, certificate, stopwatch)
@@ -80,116 +48,51 @@ def explain_shortfall(
         reason = "no fleet ever ends: interruptions undo the work between two checkpoints again and again"
         found = Infeasibility(reason=reason, relaxations=(), certificate=certificate)
     else:
-        nearest = [find_nearest(instance, limit, request) for limit in instance.limits]
-        proven = all(one.proven for one in nearest)
-        factor = None
-        if proven and all(one.fleet is None for one in nearest):
+        sought = [find_nearest(instance, limit, request) for limit in instance.limits]
+        nearest = [one for one in sought if one is not None]
+        proven, factor = len(nearest) == len(sought), None
+        if proven and all(one.least is None for one in nearest):
             factor, proven = _find_factor(instance, stopwatch)
-        found = _explain_limits(instance, nearest, factor, certificate)
+        found = explain_limits(instance, nearest, "fleet", factor=factor, certificate=certificate)
     if not proven:
-        warnings.append("time ran out before all that would help was known: give it more time")
+        warnings += ("time ran out before all that would help was known: give it more time",)
     ended = Status.INFEASIBLE, Termination.COMPLETED
-    return Answer(*ended, infeasibility=found, counters=counters or {}, warnings=tuple(warnings))
+    return Answer(*ended, infeasibility=found, counters=counters or {}, warnings=warnings)
 
 
-def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:
-    """Find the fleet with the least of what one limit is on, all other limits kept."""
+def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> Nearest | None:
+    """Find the fleet with the least of what one limit is on, all other limits kept; None where it is not proven."""
     freed = {"deadline_s": None} if limit == DEADLINE else {"budget": None}
-    question = instance.replace(objective=_OBJECTIVES[limit], **freed)
+    question = instance.replace(objective=Objective.TIME if limit == DEADLINE else Objective.COST, **freed)
     goal, space = LeastGoal(question), FleetSpace(question)
     if space.search(goal, request.stopwatch).termination is not Termination.COMPLETED:
-        return _Nearest(limit, goal.best, proven=False)
+        return None
     certificate = write_tree(space, goal.objective, request.stopwatch, limit=limit) if request.certify else None
-    return _Nearest(limit, goal.best, proven=True, certificate=certificate)
-
-
-class _FactorGoal(Goal):
-    """The fleet that exceeds the limits by the least factor, the same for all."""
-
-    def __init__(self, limits: dict[str, float]) -> None:
-        self._most_s, self._most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
-        self.least = math.inf
-
-    def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
-        """Say which fleets could exceed the limits by less."""
-        del vms
-        return np.isfinite(cost_usd) & (self.rank(time_s, cost_usd) < self.least)
-
-    def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
-        """Return by which factor limits are exceeded."""
-        excess = np.zeros(time_s.size)
-        for used, most in ((time_s, self._most_s), (cost_usd, self._most_usd)):
-            if math.isfinite(most):
-                excess = np.maximum(excess, used / most)
-        return excess
-
-    def offer(self, fleet: JudgedFleet) -> None:
-        if math.isfinite(fleet.cost_usd):
-            self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
-            self.found = True
-
-    def ends(self, rank: float) -> bool:
-        return rank >= self.least
+    return Nearest(limit, goal.objective, "" if goal.best is None else write_fleet(goal.best.groups), certificate)
 
 
 def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float | None, bool]:
     """Return by which factor all limits would have to grow together, and whether that is proven."""
-    goal = _FactorGoal(instance.limits)
+    goal, limits = FrontierGoal(), instance.limits
     end = FleetSpace(instance.replace(deadline_s=None, budget=None)).search(goal, stopwatch)
-    proven = goal.found and end.termination is Termination.COMPLETED
-    return goal.least if proven else None, proven
-
-
-def _explain_limits(
-    instance: SriftInstance, found: list[_Nearest], factor: float | None, certificate: TreeCertificate | None
-) -> Infeasibility:
-    sentences, relaxations, hopeless = [], [], []
-    for one in found:
-        others = [limit for limit in instance.limits if limit != one.limit]
-        if one.fleet is None:
-            if one.proven:
-                hopeless.append(Hopeless(limit=one.limit, certificate=one.certificate))
-                sentences.append(f"no {one.limit} alone would do: no fleet keeps the {' and the '.join(others)}")
-            continue
-        if not one.proven:
-            continue
-        given, unit = instance.limit_as_given(one.limit)
-        within = "".join(
-            f" within {write_digits(instance.limits[other], 4)} {instance.limit_as_given(other)[1]}" for other in others
-        )
-        least = f"{write_apart(one.least, given)} {unit}"
-        which, verb = ("fastest", "takes") if one.limit == DEADLINE else ("cheapest", "costs")
-        sentences.append(
-            f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {least}; "
-            f"the {one.limit} is {write_apart(given, one.least)} {unit}"
-        )
-        relaxations.append(instance.relax(one.limit, one.least, enough=one.least, certificate=one.certificate))
-    if factor is not None:
-        limits = " and ".join(
-            f"{write_digits(amount, 4)} {instance.limit_as_given(limit)[1]}"
-            for limit, amount in instance.limits.items()
-        )
-        sentences.append(f"{limits} would both have to grow by a factor of {factor:.4g}")
-    return Infeasibility(
-        reason="; ".join(sentences) or "no fleet keeps the limits",
-        relaxations=tuple(relaxations),
-        hopeless=tuple(hopeless),
-        certificate=certificate,
-    )
+    if not goal.found or end.termination is not Termination.COMPLETED:
+        return None, False
+    most_s, most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
+    return min(max(fleet.time_s / most_s, fleet.cost_usd / most_usd) for fleet in goal.fleets), True
 
 
 def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None, stopwatch: Stopwatch) -> Infeasibility:
     """Say what is nearest to a global batch that no fleet has, and which VMs are missing."""
-    near = find_neighbours(instance, stopwatch)
-    sides = [str(side) for side in (near.below, near.above) if side is not None]
+    below, above = find_neighbours(instance)
+    sides = [str(side) for side in (below, above) if side is not None]
     reason = f"no fleet has a global batch of exactly {instance.global_batch}"
-    if near.above is None and near.below is not None:
-        reason += f": all that is available has {near.below} at most"
+    if above is None and below is not None:
+        reason += f": all that is available has {below} at most"
     elif sides:
         reason += f": the nearest {'is' if len(sides) == 1 else 'are'} {' and '.join(sides)}"
-    if near.more and near.above is None:
-        more = " or ".join(f"{count} more {name}" for name, count in near.more.items())
-        reason += f"; {more} would do"
+    missing = count_missing(instance, stopwatch) if above is None else {}
+    if missing:
+        reason += f"; {' or '.join(f'{count} more {name}' for name, count in missing.items())} would do"
     # Where no fleet has the batch, no limit matters: it is the same proof with one dropped.
     hopeless = tuple(
         Hopeless(limit=limit, certificate=certificate and certificate.replace(limit=limit)) for limit in instance.limits
@@ -201,43 +104,40 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
     """Find the cheapest, or the fastest, fleet within the limits, with a tree as proof, or with a bound in time."""
     goal, space = LeastGoal(instance), FleetSpace(instance)
     end = space.search(goal, request.stopwatch, gap=request.gap)
-    counters = {"steps": float(end.steps), "partial_fleets": float(end.decided), "fleets": float(end.judged)}
     if goal.best is None:
         if end.termination is Termination.COMPLETED:
-            return explain_shortfall(space, request, counters)
+            return explain_shortfall(space, request, end.counters)
         return Answer(
             status=Status.UNKNOWN,
             termination=end.termination,
             bound=end.bound,
             bound_proof=BoundProof.SEARCHED,
-            counters=counters,
+            counters=end.counters,
             warnings=(f"no fleet within the limits was found, and none is excluded; {_say_what_helps(instance, end)}",),
         )
     objective = goal.best.objective
     bound = min(objective, end.bound)
     closed = closes_gap(objective, bound, request.gap)
-    certificates, warnings = _certify(space, bound, request) if closed else ((), (_say_open(instance, end, goal),))
+    certificate, warnings = _certify(space, bound, request) if closed else (None, (_say_open(instance, end, goal),))
     return Answer(
         status=Status.OPTIMAL if closed else Status.FEASIBLE,
         termination=Termination.COMPLETED if closed else end.termination,
         solution=SriftSolution(groups=goal.best.groups),
         objective=objective,
         bound=bound,
-        bound_proof=BoundProof.TREE if certificates else BoundProof.SEARCHED,
-        certificates=certificates,
-        counters=counters,
+        bound_proof=BoundProof.TREE if certificate else BoundProof.SEARCHED,
+        certificates=(certificate,) if certificate else (),
+        counters=end.counters,
         warnings=warnings,
     )
 
 
 def _certify(
-    space: FleetSpace, bound: float, request: SolveRequest
-) -> tuple[tuple[TreeCertificate, ...], tuple[str, ...]]:
-    """Return the certificate of a bound, or a warning where there can be none."""
+    space: FleetSpace, bound: float | None, request: SolveRequest
+) -> tuple[TreeCertificate | None, tuple[str, ...]]:
+    """Return the certificate of a bound, or of no fleet, where one is wanted; or a warning where there can be none."""
     certificate = write_tree(space, bound, request.stopwatch) if request.certify else None
-    if certificate is None:
-        return (), (say_uncertified(request),) if request.certify else ()
-    return (certificate,), ()
+    return certificate, (say_uncertified(request),) if request.certify and certificate is None else ()
 
 
 def _say_open(instance: SriftInstance, end: SearchEnd, goal: LeastGoal) -> str:
@@ -261,33 +161,22 @@ def _say_what_helps(instance: SriftInstance, end: SearchEnd) -> str:
 _ANY_GAP = 1e9
 
 
-class FleetSearch:
+class FleetSearch(LeastGoal):
     """The best fleet seen that keeps the limits."""
 
     def __init__(self, instance: SriftInstance, stopwatch: Stopwatch) -> None:
+        super().__init__(instance)
         self.instance = instance
         self.stopwatch = stopwatch
-        self.best: JudgedFleet | None = None
         #: Fleets judged so far.
         self.judged = 0
         self._judge = FleetJudge(instance)
         self._longest_s = 0.0
 
-    @property
-    def objective(self) -> float | None:
-        """The best fleet's; None before there is one."""
-        return None if self.best is None else self.best.objective
-
     def judge(self, groups: tuple[VmGroup, ...]) -> JudgedFleet:
         """Return what a fleet takes and costs, and count it."""
         self.judged += 1
         return self._judge.judge(groups)
-
-    def offer(self, judged: JudgedFleet) -> None:
-        """Keep a fleet that reaches the batch if it is better than the best one and keeps the limits."""
-        ends = judged.keeps_limits and math.isfinite(judged.objective)
-        if ends and (self.best is None or judged.objective < self.best.objective):
-            self.best = judged
 
     def look_at(
         self, fleets: Iterable[tuple[VmGroup, ...]], wanted: Callable[[tuple[VmGroup, ...]], bool] | None = None

@@ -163,7 +163,8 @@ class Branch:
         self._remainders = Remainders([self._level(column) for column in columns[1:]], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
         #: Whether some type that must be there cannot be.
-        self._impossible = self._lacks_running(others)
+        present, types = {self._slowest.name, *(each.name for each in others)}, setting.instance.types
+        self._impossible = any(vm.running and name not in present for name, vm in types.items())
         #: After how many levels the network must be there; zero where it is there from the start.
         self._settled = 0
         if kind.network is not None and kind.network != setting.exchange.network_of[self._slowest.number]:
@@ -285,11 +286,6 @@ class Branch:
             starts_type=before != number,
             ends_type=after != number,
         )
-
-    def _lacks_running(self, others: Sequence[Choice]) -> bool:
-        present = {self._slowest.number, *(each.number for each in others)}
-        running = [number for number, vm in enumerate(self._setting.instance.types.values()) if vm.running]
-        return any(number not in present for number in running)
 
     def _sum_logarithms(self, nodes: Nodes) -> FloatArray:
         """Return (N, Q) the logarithms of the distributions of the VMs that are decided."""

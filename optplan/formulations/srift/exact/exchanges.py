@@ -106,7 +106,11 @@ class ExchangeBound:
         #: (M,) By type, the number of its network, the least capacity first.
         self.network_of: list[int] = [ordered.index(key) for key in keys]
         self._networks = [known[keys.index(key)] for key in ordered]
-        self._intervals = _divide(_most_ranks(instance))
+        # Fleets have as many ranks as there are, and as the smallest batches let have samples.
+        there = sum(instance.most_of(name) * vm.gpus for name, vm in instance.types.items())
+        batches = [(choices[0], instance.types[name].gpus) for name, choices in instance.batches_of.items() if choices]
+        by_samples = max((instance.global_batch * gpus // batch for batch, gpus in batches), default=1)
+        self._intervals = _divide(max(1, min(there, by_samples)))
         self._sent, asked = model.transfers(next(iter(instance.types.values())).gpu)[1:]
         self._sizes, self._size_of = np.unique(asked, return_inverse=True)
         self._alone: dict[int, tuple[FloatArray, FloatArray]] = {}
@@ -159,13 +163,6 @@ class ExchangeBound:
             most, least = zip(*found, strict=True)
             self._alone[network] = np.array(most), np.array(least)
         return self._alone[network]
-
-
-def _most_ranks(instance: SriftInstance) -> int:
-    """Return how many ranks fleets have at most: as many as there are, and as the smallest batches let have samples."""
-    there = sum(instance.most_of(name) * vm.gpus for name, vm in instance.types.items())
-    batches = [(choices[0], instance.types[name].gpus) for name, choices in instance.batches_of.items() if choices]
-    return max(1, min(there, max((instance.global_batch * gpus // batch for batch, gpus in batches), default=1)))
 
 
 def _divide(most: int) -> IntArray:

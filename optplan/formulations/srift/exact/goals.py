@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup, count_vms
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, count_vms
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
-
-#: By which share a limit may be exceeded: the solvers' side of what the evaluator allows.
-TOLERANCE = LIMIT_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class FleetJudge:
         cost_usd = billed_s * sum(group.count * self._price_usd_per_s[group.type] for group in groups)
         used = {DEADLINE: time_s, BUDGET: cost_usd}
         excess = tuple(
-            used[limit] / most - 1.0 if used[limit] > most * (1.0 + TOLERANCE) else 0.0
+            used[limit] / most - 1.0 if used[limit] > most * (1.0 + LIMIT_TOLERANCE) else 0.0
             for limit, most in instance.limits.items()
         )
         objective = cost_usd if instance.objective is Objective.COST else time_s
@@ -71,58 +68,29 @@ class FleetJudge:
 SAME = 1e-10
 
 
-class Goal(ABC):
-    """What is looked for: which fleets are worth deciding further, and which of them first."""
-
-    #: Whether there is a fleet yet.
-    found = False
-
-    @abstractmethod
-    def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
-        """Say which fleets could still be what is looked for, by lower bounds of time, cost and VMs."""
-
-    @abstractmethod
-    def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
-        """Return (N,) the least first, by lower bounds of time and cost."""
-
-    def offer(self, fleet: JudgedFleet) -> None:
-        """Take a fleet that reaches the batch for what it is; what proves only takes none."""
-        del fleet
-
-    @property
-    def objective(self) -> float | None:
-        """What the best fleet reaches, to tell about progress; None where there is no one best."""
-        return None
-
-    def closes(self, rank: float, gap: float) -> bool:
-        """Whether the least rank of all that is left is near enough to what was found."""
-        del rank, gap
-        return False
-
-    def ends(self, rank: float) -> bool:
-        """Whether nothing of such a rank, or a larger one, can be what is looked for."""
-        del rank
-        return False
-
-
-class LeastGoal(Goal):
+class LeastGoal:
     """The fleet with the least objective, then the less of time or cost, fewer VMs, and more of the first types."""
 
     def __init__(self, instance: SriftInstance, best: JudgedFleet | None = None) -> None:
         self._least_cost = instance.objective is Objective.COST
         self._types = list(instance.types)
         limits = instance.limits
-        self._most_s = limits.get(DEADLINE, np.inf) * (1.0 + TOLERANCE)
-        self._most_usd = limits.get(BUDGET, np.inf) * (1.0 + TOLERANCE)
-        self.best, self.found = best, best is not None
+        self._most_s = limits.get(DEADLINE, np.inf) * (1.0 + LIMIT_TOLERANCE)
+        self._most_usd = limits.get(BUDGET, np.inf) * (1.0 + LIMIT_TOLERANCE)
+        self.best = best
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a fleet yet."""
+        return self.best is not None
 
     @property
     def objective(self) -> float | None:
-        """The best fleet's."""
+        """The best fleet's, above which nothing is looked for."""
         return None if self.best is None else self.best.objective
 
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
-        """Say which fleets could be within the limits and better than the best one."""
+        """Say which fleets could be within the limits and better, by lower bounds of time, cost and VMs."""
         kept = np.isfinite(cost_usd) & (time_s <= self._most_s) & (cost_usd <= self._most_usd)
         if self.best is None:
             return kept
@@ -134,22 +102,14 @@ class LeastGoal(Goal):
         return kept & (better | (equal & ((second < other * (1.0 - SAME)) | fewer)))
 
     def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
-        """Return the objective."""
+        """Return (N,) which are looked at first, the least: the objective."""
         return cost_usd if self._least_cost else time_s
 
     def offer(self, fleet: JudgedFleet) -> None:
-        """Keep the fleet if it ends within the limits and is better than the best one."""
+        """Keep a fleet that reaches the batch if it ends within the limits and is better than the best one."""
         ends = fleet.keeps_limits and math.isfinite(fleet.cost_usd)
         if ends and (self.best is None or self._precedes(fleet, self.best)):
-            self.best, self.found = fleet, True
-
-    def closes(self, rank: float, gap: float) -> bool:
-        """Whether the best fleet is within the gap of the rank."""
-        return self.best is not None and rank >= self.best.objective * (1.0 - gap)
-
-    def ends(self, rank: float) -> bool:
-        """Whether the rank is above the best objective."""
-        return self.best is not None and rank > self.best.objective * (1.0 + SAME)
+            self.best = fleet
 
     def _sides(self, fleet: JudgedFleet) -> tuple[float, float]:
         pair = fleet.cost_usd, fleet.time_s
@@ -172,16 +132,23 @@ class LeastGoal(Goal):
         return _count(groups), by_type
 
 
-class FrontierGoal(Goal):
+class FrontierGoal:
     """All fleets that no other beats in time and cost, whatever the limits."""
+
+    objective: float | None = None  # there is no one best
 
     def __init__(self) -> None:
         #: By increasing time with decreasing cost.
         self.fleets: list[JudgedFleet] = []
         self._times: list[float] = []
 
+    @property
+    def found(self) -> bool:
+        """Whether there is a fleet yet."""
+        return bool(self.fleets)
+
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
-        """Say which fleets no fleet found so far beats."""
+        """Say which fleets no fleet found so far beats, by lower bounds."""
         del vms
         costs = np.array([np.inf, *(fleet.cost_usd for fleet in self.fleets)])
         place = np.searchsorted(np.array(self._times), time_s * (1.0 + SAME), side="right")
@@ -202,7 +169,11 @@ class FrontierGoal(Goal):
             if other.time_s < fleet.time_s * (1.0 - SAME) or other.cost_usd < fleet.cost_usd * (1.0 - SAME)
         ]
         self.fleets = sorted([*kept, fleet], key=lambda each: each.time_s)
-        self._times, self.found = [each.time_s for each in self.fleets], True
+        self._times = [each.time_s for each in self.fleets]
+
+
+#: What a search looks for: which fleets are worth deciding further, and which of them first.
+Goal = LeastGoal | FrontierGoal
 
 
 def _count(groups: tuple[VmGroup, ...]) -> int:

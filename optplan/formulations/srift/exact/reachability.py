@@ -5,9 +5,6 @@ The latter are subset sums by dynamic programming, as bits of whole numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from optplan.contracts.parts import Description
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.progress import OutOfTime, Stopwatch
@@ -29,39 +26,32 @@ def describe(instance: SriftInstance) -> Description:
     )
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """The nearest global batches that some fleet has exactly."""
-
-    #: None where there is none; above up to twice the instance's and one VM more.
-    below: int | None
-    above: int | None
-    #: By type, how many VMs more than are available would do, if only that type had more; types that cannot help are
-    #: left out, and those of which it was not found in time.
-    more: Mapping[str, int]
-
-
 def reaches_batch(instance: SriftInstance, stopwatch: Stopwatch | None = None) -> bool:
     """Whether some fleet has exactly the global batch, whatever the limits; raises OutOfTime when that takes long."""
     reached = _reach(instance, instance.global_batch, stopwatch or Stopwatch())
     return bool(reached >> instance.global_batch & 1)
 
 
-def find_neighbours(instance: SriftInstance, stopwatch: Stopwatch | None = None) -> Neighbours:
-    """Find what is nearest to a global batch that no fleet has, whatever the limits."""
+def find_neighbours(instance: SriftInstance) -> tuple[int | None, int | None]:
+    """Return the nearest global batches, below and above one that no fleet has, that some fleet has exactly.
+
+    None where there is none; above up to twice the instance's and one VM more. Limits are not looked at.
+    """
     batch = instance.global_batch
     largest = max((int(choices[-1]) for choices in _choices(instance, batch).values() if choices), default=0)
     sums = _reach(instance, 2 * batch + largest, Stopwatch())
     below, above = sums & ((1 << batch) - 1) & ~1, sums >> (batch + 1)
-    return Neighbours(
-        below=below.bit_length() - 1 if below else None,
-        above=batch + (above & -above).bit_length() if above else None,
-        more=_count_missing(instance, stopwatch or Stopwatch()),
+    return (
+        below.bit_length() - 1 if below else None,
+        batch + (above & -above).bit_length() if above else None,
     )
 
 
-def _count_missing(instance: SriftInstance, stopwatch: Stopwatch) -> dict[str, int]:
-    """Return, by type, how many more VMs would make the batch reachable, as far as there is time."""
+def count_missing(instance: SriftInstance, stopwatch: Stopwatch) -> dict[str, int]:
+    """Return by type how many VMs more than are available would make the batch reachable, if only that type had more.
+
+    Types that cannot help are left out, and those of which it is not found in time.
+    """
     found = {}
     for name, vm in instance.types.items():
         if vm.available is None:

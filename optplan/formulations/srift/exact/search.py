@@ -18,7 +18,7 @@ import numpy as np
 
 from optplan.contracts.result import Termination
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.bounds import Choice, Level, LinearRelaxation, bound_training, list_choices
+from optplan.formulations.srift.exact.bounds import Level, LinearRelaxation, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch, Kind, Nodes, Setting, list_kinds, list_others
 from optplan.formulations.srift.exact.exchanges import ExchangeBound
 from optplan.formulations.srift.exact.goals import SAME, FleetJudge, Goal, JudgedFleet
@@ -48,10 +48,7 @@ class SearchEnd:
 
     termination: Termination  # COMPLETED when nothing is left that the goal would keep, or the gap is closed
     bound: float  # the least rank that anything left can have; infinite when nothing is left
-    #: Steps, partial fleets looked at, complete fleets judged.
-    steps: int
-    decided: int
-    judged: int
+    counters: dict[str, float]  # steps, partial fleets looked at, complete fleets judged
 
 
 @dataclass
@@ -69,7 +66,7 @@ class FleetSpace:
 
     def __init__(self, instance: SriftInstance) -> None:
         self.instance, model = instance, IterationModel(instance)
-        self._setting = Setting(
+        self.setting = Setting(
             instance=instance,
             choices=list_choices(instance, model),
             order=_order_types(instance),
@@ -86,22 +83,7 @@ class FleetSpace:
     @cached_property
     def kinds(self) -> list[Kind]:
         """The kinds of fleets."""
-        return list_kinds(self._setting)
-
-    @property
-    def choices(self) -> list[Choice]:
-        """Types of VM with their batches, the quickest first."""
-        return self._setting.choices
-
-    @property
-    def order(self) -> list[str]:
-        """The types in the order in which they are decided."""
-        names = list(self.instance.types)
-        return [names[number] for number in self._setting.order]
-
-    def branch(self, kind: Kind) -> Branch:
-        """Return the fleets of one kind."""
-        return Branch(self._setting, kind)
+        return list_kinds(self.setting)
 
     def search(self, goal: Goal, stopwatch: Stopwatch, *, gap: float = 0.0) -> SearchEnd:
         """Look for what the goal wants, and keeps; the search may end at a gap."""
@@ -109,29 +91,30 @@ class FleetSpace:
         for kind in self.kinds:
             for rank in self.foresee(goal, kind).tolist():
                 heappush(self._heap, (rank, next(self._ticket), kind))
-        steps, ties = 0, 0
+        why, bound, steps, ties = Termination.COMPLETED, np.inf, 0, 0
         while self._heap:
             rank, _, waiting = heappop(self._heap)
-            if goal.ends(rank):
+            best = goal.objective
+            if best is not None and rank > best * (1.0 + SAME):
                 break
-            if goal.closes(rank, gap):
-                ties += 1
+            ties += best is not None and rank >= best * (1.0 - gap)
             if stopwatch.expired or self._waiting > _MOST_WAITING or ties > _TIE_STEPS:
                 why = Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
-                why = Termination.TIME_LIMIT if stopwatch.expired else why
-                return SearchEnd(why, rank, steps, self._decided, self._judged)
+                why, bound = Termination.TIME_LIMIT if stopwatch.expired else why, rank
+                break
             steps += 1
-            if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
-                self._plunge(goal, waiting)
             if isinstance(waiting, Kind):
-                branch = self.branch(waiting)
+                branch = Branch(self.setting, waiting)
                 nodes = branch.start(goal.keeps)
                 self._decided += len(nodes)
                 self._wait(goal, branch, nodes)
             else:
+                if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
+                    self._plunge(goal, waiting)
                 self._step(goal, waiting)
             stopwatch.emit("search", objective=goal.objective, bound=rank)
-        return SearchEnd(Termination.COMPLETED, np.inf, steps, self._decided, self._judged)
+        counters = {"steps": steps, "partial_fleets": self._decided, "fleets": self._judged}
+        return SearchEnd(why, bound, {name: float(number) for name, number in counters.items()})
 
     def judge(self, branch: Branch, picks: IntArray) -> JudgedFleet:
         """Return what a complete fleet of a branch takes and costs; it is asked again when the tree is written."""
@@ -141,10 +124,8 @@ class FleetSpace:
             self._known[key] = known
         return known
 
-    def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
+    def _plunge(self, goal: Goal, waiting: _Waiting) -> None:
         """Decide the best few at once down to complete fleets: what they take excludes others early."""
-        if isinstance(waiting, Kind):
-            return
         branch = waiting.branch
         nodes = waiting.nodes.take(slice(waiting.start, waiting.start + _PLUNGED))
         while len(nodes) and nodes.level < branch.levels:
@@ -198,8 +179,11 @@ class FleetSpace:
 
     def _look_out(self, kind: Kind) -> _Outlook | None:
         """Return lower bounds of time, cost and VMs of a kind of fleets; None where there can be none."""
-        slowest, exchange = self._setting.choices[kind.position], self._setting.exchange
-        price, ranks, vms = self._divide(kind)
+        slowest, exchange = self.setting.choices[kind.position], self.setting.exchange
+        others = *list_others(self.setting, kind), slowest
+        most, amounts = self.setting.most, self.setting.amounts
+        levels = [Level(each.number, (each.batch,), 0, most[each.number], amounts[each.number]) for each in others]
+        price, ranks, vms = LinearRelaxation(levels).least(np.array([self.instance.global_batch]))[:, 0].tolist()
         if not np.isfinite(price):
             return None
         backward_s = np.array([slowest.raw_s - slowest.forward_s])
@@ -210,16 +194,6 @@ class FleetSpace:
         work_s = self.instance.iterations * (slowest.forward_s + backward_s) * (1.0 - SAME)
         training_s, billed_s = bound_training(self.instance, work_s, np.zeros(1))
         return training_s, billed_s * price * (1.0 - SAME), np.array([vms])
-
-    def _divide(self, kind: Kind) -> FloatArray:
-        """Return (3,) the least price, ranks and VMs if VMs were divisible; infinite where there are too few."""
-        setting = self._setting
-        levels = [
-            Level(each.number, (each.batch,), 0, setting.most[each.number], setting.amounts[each.number])
-            for each in (*list_others(setting, kind), setting.choices[kind.position])
-        ]
-        found: FloatArray = LinearRelaxation(levels).least(np.array([self.instance.global_batch]))[:, 0]
-        return found
 
 
 def _order_types(instance: SriftInstance) -> list[int]:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from optplan.contracts.result import SolveRequest, TreeCertificate
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.branches import Branch, Nodes
-from optplan.formulations.srift.exact.goals import TOLERANCE, Goal, JudgedFleet
+from optplan.formulations.srift.exact.goals import JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -33,32 +33,21 @@ _MOST_CHARACTERS = 900_000
 _PAIRS = 150_000
 
 
-@dataclass
-class _Claim(Goal):
+class _Claim(LeastGoal):
     """Keeps whatever is not excluded: fleets that may be within the limits and below a bound (none: at all)."""
 
-    instance: SriftInstance
-    bound: float | None
+    def __init__(self, instance: SriftInstance, bound: float | None) -> None:
+        super().__init__(instance)
+        self._most_s, self._most_usd = self._most_s * (1.0 + _CLEAR), self._most_usd * (1.0 + _CLEAR)
+        self._less = np.inf if bound is None else bound * (1.0 - _MARGIN)
 
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
         """Say which fleets no bound excludes."""
-        del vms
-        limits = self.instance.limits
-        kept = np.isfinite(cost_usd)
-        for limit, used in ((DEADLINE, time_s), (BUDGET, cost_usd)):
-            if limit in limits:
-                kept &= used <= limits[limit] * (1.0 + TOLERANCE) * (1.0 + _CLEAR)
-        return kept if self.bound is None else kept & (self.rank(time_s, cost_usd) < self.bound * (1.0 - _MARGIN))
-
-    def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
-        """Return the objective."""
-        return cost_usd if self.instance.objective is Objective.COST else time_s
+        return super().keeps(time_s, cost_usd, vms) & (self.rank(time_s, cost_usd) < self._less)
 
     def allows(self, fleet: JudgedFleet) -> bool:
         """Whether a fleet is no counterexample."""
-        if not (fleet.keeps_limits and np.isfinite(fleet.cost_usd)):
-            return True
-        return self.bound is not None and fleet.objective >= self.bound * (1.0 - _MARGIN)
+        return not (fleet.keeps_limits and np.isfinite(fleet.cost_usd)) or fleet.objective >= self._less
 
 
 def write_tree(
@@ -72,13 +61,14 @@ def write_tree(
     trees: list[JsonValue] = []
     for kind in space.kinds:
         if space.foresee(claim, kind).size:
-            levels = writer.divide(space, claim, space.branch(kind))
+            levels = writer.divide(space, claim, Branch(space.setting, kind))
             if levels is None:
                 return None
             if levels:
-                slowest = space.choices[kind.position]
+                slowest = space.setting.choices[kind.position]
                 trees.append([slowest.name, slowest.batch, kind.network, levels])
-    content: dict[str, JsonValue] = {"order": list(space.order), "trees": trees}
+    names = list(space.instance.types)
+    content: dict[str, JsonValue] = {"order": [names[number] for number in space.setting.order], "trees": trees}
     return TreeCertificate(rule=RULE, bound=bound, limit=limit, content=content)
 
 

@@ -29,21 +29,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
-from optplan.formulations.srift.data.instance import (
-    BUDGET,
-    DEADLINE,
-    Objective,
-    SriftInstance,
-    SriftSolution,
-    VmGroup,
-    count_vms,
-)
+from optplan.contracts.judgement import Check, Evaluation
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, count_vms
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
-
-#: Relative tolerance of every comparison of the judge; a fleet exactly at a limit is feasible.
-TOLERANCE = JUDGE_TOLERANCE
 
 
 def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -122,24 +122,14 @@ class IterationModel:
 
     def __init__(self, instance: SriftInstance) -> None:
         self.instance = instance
-        self._passes: dict[tuple[str, int], tuple[float, float]] = {}
-        self._bandwidths: dict[tuple[tuple[str, ...], int], FloatArray] = {}
-        self._exchanges: dict[tuple[tuple[str, ...], int, str], Exchange] = {}
+        #: Raw forward and backward seconds of a type's VM with so many samples.
+        self.passes_s = cache(instance.passes_s)
+        self._alone, self._exchange = cache(self._find_alone), cache(self._make_exchange)
         self._buckets = _fill_buckets(instance)
         instance.require_profiles()
         gpus = {vm.gpu for vm in instance.types.values()}
         last = list(self._buckets.last_layer)
         self._ready = {gpu: instance.job.ready_on(gpu)[last] for gpu in gpus}
-
-    def passes_s(self, name: str, batch: int) -> tuple[float, float]:
-        """Return the raw forward and backward seconds of a type's VM with so many samples."""
-        known = self._passes.get((name, batch))
-        if known is None:
-            vm = self.instance.types[name]
-            device = self.instance.job.devices[vm.gpu]
-            share = batch / vm.gpus
-            known = self._passes[name, batch] = (device.forward_after(share), device.backward_after(share))
-        return known
 
     def transfers(self, gpu: str) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return (T,) shares of the backward pass when transfers are ready, bytes, and bytes up to a power of two."""
@@ -154,21 +144,18 @@ class IterationModel:
         exchange_s = 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward)
         return Iteration(forward, backward, exchange_s, ranks, slowest)
 
-    def _exchange(self, names: tuple[str, ...], ranks: int, gpu: str) -> Exchange:
-        known = self._exchanges.get((names, ranks, gpu))
-        if known is None:
-            volumes = self._buckets.gradient_bytes * volume_factor(ranks)
-            known = self._exchanges[names, ranks, gpu] = Exchange(self._ready[gpu], volumes, *self.bus_of(names, ranks))
-        return known
+    def _make_exchange(self, names: tuple[str, ...], ranks: int, gpu: str) -> Exchange:
+        volumes = self._buckets.gradient_bytes * volume_factor(ranks)
+        return Exchange(self._ready[gpu], volumes, *self.bus_of(names, ranks))
 
     def bus_of(self, names: tuple[str, ...], ranks: int) -> tuple[FloatArray, float]:
         """Return (T,) bandwidth of each transfer, were it alone, and of all, in bytes per second, by sorted types."""
-        known = self._bandwidths.get((names, ranks))
-        if known is None:
-            networks = self.instance.networks_of(list(names))
-            known = self.instance.bandwidth.bus_bytes_per_s(networks, ranks, self._buckets.query_bytes)
-            self._bandwidths[names, ranks] = known
-        return known, min(self.instance.types[name].network_gbit_per_s for name in names) * BYTES_PER_GBIT
+        capacity = min(self.instance.types[name].network_gbit_per_s for name in names) * BYTES_PER_GBIT
+        return self._alone(names, ranks), capacity
+
+    def _find_alone(self, names: tuple[str, ...], ranks: int) -> FloatArray:
+        networks = self.instance.networks_of(list(names))
+        return self.instance.bandwidth.bus_bytes_per_s(networks, ranks, self._buckets.query_bytes)
 
     def trace(self, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
         """Predict the iteration of a fleet and list its transfers, in the order in which they start."""

@@ -116,12 +116,11 @@ def list_groups(instance: SriftInstance) -> dict[tuple[str, int], FloatArray]:
     """
     groups = {}
     for name, batches in instance.batches_of.items():
-        vm = instance.types[name]
-        profile = instance.job.devices[vm.gpu]
+        profile = instance.job.devices[instance.types[name].gpu]
         for batch in reversed(batches):
             most = min(instance.most_of(name), instance.global_batch // batch)
             if most:
-                raw_s = profile.forward_after(batch / vm.gpus) + profile.backward_after(batch / vm.gpus)
+                raw_s = sum(instance.passes_s(name, batch))
                 slowest = [1.0 + profile.deviation * standard_maximum(count) for count in range(1, most + 1)]
                 groups[name, batch] = raw_s * np.array([0.0, *slowest])
     return groups
@@ -140,10 +139,8 @@ def find_least_share(instance: SriftInstance, groups: Iterable[tuple[str, int]])
     """Return the least share of an iteration's compute time after which any gradient can be ready."""
     shares = []
     for name, samples in groups:
-        vm = instance.types[name]
-        profile, batch = instance.job.devices[vm.gpu], samples / vm.gpus
-        forward, backward = profile.forward_after(batch), profile.backward_after(batch)
-        first = float(instance.job.ready_on(vm.gpu)[0])
+        forward, backward = instance.passes_s(name, samples)
+        first = float(instance.job.ready_on(instance.types[name].gpu)[0])
         shares.append((forward + first * backward) / (forward + backward) if forward + backward else 0.0)
     return min(shares, default=0.0)
 

@@ -30,7 +30,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup, write_fleet
+from optplan.contracts.time_and_money import Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
 from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.progress import Stopwatch
@@ -54,7 +55,7 @@ class FleetList:
     # Sums that the first types can reach are the bits of a number, so that types are gone through from the last.
 
     def __init__(self, instance: SriftInstance, batches: Mapping[str, tuple[int, ...]]) -> None:
-        self._instance, self._order = instance, {name: number for number, name in enumerate(instance.types)}
+        self._order = {name: number for number, name in enumerate(instance.types)}
         self._unit = math.gcd(instance.global_batch, *(batch for choices in batches.values() for batch in choices))
         self._batches = {name: [batch // self._unit for batch in choices] for name, choices in batches.items()}
         self._target = instance.global_batch // self._unit
@@ -63,19 +64,10 @@ class FleetList:
 
     def fleets(self, ranges: Sequence[CountRange]) -> Iterator[tuple[VmGroup, ...]]:
         """List, in the order of types, the fleets with so many VMs of each; common beginnings of lists are quick."""
-        for allowed in self._split(tuple(ranges)):
-            if self._reached_by(allowed) >> self._target & 1:
-                for choices in self._choose(allowed, self._target):
-                    yield self._write(choices)
-
-    def _split(self, ranges: tuple[CountRange, ...]) -> list[tuple[CountRange, ...]]:
-        """Where types must not be mixed, make a list of its own for each type."""
-        if self._instance.mixed:
-            return [ranges]
-        needed = [each for each in ranges if each.least]
-        if len(needed) > 1:
-            return []
-        return [(CountRange(each.name, max(1, each.least), each.most),) for each in needed or ranges]
+        allowed = tuple(ranges)
+        if self._reached_by(allowed) >> self._target & 1:
+            for choices in self._choose(allowed, self._target):
+                yield self._write(choices)
 
     def _reached_by(self, ranges: tuple[CountRange, ...]) -> int:
         """Return the sums that some types can reach together: bit s stands for s units of samples."""
@@ -172,6 +164,8 @@ class _Favourites:
         running = {name for name, vm in self.instance.types.items() if vm.running}
         if running & excluded or (against_spot and not self._on_demand) or (against_larger and not self._smaller):
             return
+        if several and not self.instance.mixed:
+            return
         allowed = [
             CountRange(name, vm.running, self.instance.most_of(name))
             for name, vm in self.instance.types.items()
@@ -235,10 +229,8 @@ def _rank(instance: SriftInstance, preference: Callable[[str], float]) -> list[s
 
 def samples_per_s(instance: SriftInstance, name: str) -> float:
     """Return how many samples a VM of a type computes in a second with its largest batch, without exchange."""
-    vm = instance.types[name]
-    profile, batch = instance.job.devices[vm.gpu], largest_batch(instance, name)
-    on_device = batch / vm.gpus
-    return batch / (profile.forward_after(on_device) + profile.backward_after(on_device))
+    batch = largest_batch(instance, name)
+    return batch / sum(instance.passes_s(name, batch))
 
 
 def largest_batch(instance: SriftInstance, name: str) -> int:

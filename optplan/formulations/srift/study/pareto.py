@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import Result, SolveRequest, Termination
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.goals import FleetJudge, FrontierGoal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
@@ -27,8 +28,19 @@ def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFronti
         _sketch(free, goal, request.stopwatch)
     end = FleetSpace(free).search(goal, request.stopwatch)
     exact = end.termination is Termination.COMPLETED
-    in_time = instance.objective is Objective.COST
-    points = [_point(fleet, in_time=in_time, exact=exact) for fleet in goal.fleets]
+    points = []
+    for fleet in goal.fleets:
+        used = {DEADLINE: fleet.time_s, BUDGET: fleet.cost_usd}
+        objective = used[BUDGET if limit[0] == DEADLINE else DEADLINE]
+        points.append(
+            ParetoPoint(
+                limit=used[limit[0]],
+                objective=objective,
+                bound=objective if exact else None,
+                measures={"time_s": fleet.time_s, "cost_usd": fleet.cost_usd},
+                solution=SriftSolution(groups=fleet.groups),
+            )
+        )
     return ParetoFrontier.of(instance, limit, points, exact=exact, seconds=request.stopwatch.elapsed_s)
 
 
@@ -50,17 +62,6 @@ def _find_best(instance: SriftInstance, goal: FrontierGoal, stopwatch: Stopwatch
     if least.best is not None:
         goal.offer(least.best)
     return least.best
-
-
-def _point(fleet: JudgedFleet, *, in_time: bool, exact: bool) -> ParetoPoint:
-    limit, objective = (fleet.time_s, fleet.cost_usd) if in_time else (fleet.cost_usd, fleet.time_s)
-    return ParetoPoint(
-        limit=limit,
-        objective=objective,
-        bound=objective if exact else None,
-        measures={"time_s": fleet.time_s, "cost_usd": fleet.cost_usd},
-        solution=SriftSolution(groups=fleet.groups),
-    )
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from optplan.contracts import Infeasibility, Result, Status
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.quantities import SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, ByName, FrozenModel

@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from optplan.formulations.srift.data.instance import (
-    BUDGET,
-    DEADLINE,
-    SriftInstance,
-    SriftSolution,
-    count_vms,
-    write_fleet,
-)
+from optplan.contracts.time_and_money import BUDGET, DEADLINE
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, count_vms, write_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.study.replanning import (
     FleetStanding,
@@ -59,7 +53,6 @@ class Timeline:
     segments: tuple[TimelineSegment, ...]  # one after the other, without gaps
     lost: Mapping[str, int]  # VMs, by type
     interrupted_s: float  # when
-    iterations: int  # of the whole run
     limits: Mapping[str, float]  # of the whole run: seconds of ``deadline``, US dollars of ``budget``
 
     @property
@@ -107,4 +100,4 @@ def build_timeline(
         if seconds > 0:
             sums = had_done, done, had_spent, spent
             segments.append(TimelineSegment(start_s, end_s, happening, vms, words, *sums, number >= len(past)))
-    return Timeline(tuple(segments), dict(state.lost), state.elapsed_s, instance.iterations, instance.limits)
+    return Timeline(tuple(segments), dict(state.lost), state.elapsed_s, instance.limits)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
+from optplan.formulations.srift.exact.reachability import count_missing, find_neighbours, reaches_batch
+from optplan.progress import Stopwatch
 
 DrawInstance = Callable[[int], SriftInstance]
 JudgeAll = Callable[[SriftInstance], list[tuple[float, float, tuple[VmGroup, ...]]]]
@@ -20,13 +21,13 @@ def test_a_batch_is_reached_where_some_fleet_has_it(draw_instance: DrawInstance,
         assert reaches_batch(instance) == reached, seed
         if reached:
             continue
-        near = find_neighbours(instance)
+        below, above = find_neighbours(instance)
         batch, lacking = instance.global_batch, lacking + 1
-        assert near.below is None or reaches_batch(instance.replace(global_batch=near.below))
-        assert near.above is None or reaches_batch(instance.replace(global_batch=near.above))
-        for between in range((near.below or 0) + 1, near.above or batch + 1):
+        assert below is None or reaches_batch(instance.replace(global_batch=below))
+        assert above is None or reaches_batch(instance.replace(global_batch=above))
+        for between in range((below or 0) + 1, above or batch + 1):
             assert not reaches_batch(instance.replace(global_batch=between))
-        for name, more in near.more.items():
+        for name, more in count_missing(instance, Stopwatch()).items():
             available = instance.types[name].available or 0
             for added, expected in ((more, True), (more - 1, False)):
                 vm = instance.types[name].replace(available=available + added)
@@ -46,6 +47,7 @@ def test_missing_vms_by_hand(make_instance: Callable[..., SriftInstance]) -> Non
     """
     small = {"gpu": "slow", "available": 4, "network_gbit_per_s": 8}
     alone = make_instance(types={"small": small}, global_batch=400)
-    assert find_neighbours(alone).more == {"small": 21}
+    assert count_missing(alone, Stopwatch()) == {"small": 21}
     big = {"gpu": "fast", "gpus": 2, "available": 1, "network_gbit_per_s": 8}
-    assert find_neighbours(make_instance(types={"small": small, "big": big}, global_batch=400)).more["small"] == 2
+    both = make_instance(types={"small": small, "big": big}, global_batch=400)
+    assert count_missing(both, Stopwatch())["small"] == 2

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from optplan.contracts.result import BoundProof, SolveRequest, Status
-from optplan.formulations.srift.data.instance import Objective, SriftInstance
+from optplan.contracts.time_and_money import Objective
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact import trees
 from optplan.formulations.srift.exact.best_first import solve_best_first
 from optplan.formulations.srift.exact.goals import LeastGoal

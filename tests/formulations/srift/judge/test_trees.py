@@ -12,7 +12,8 @@ import pytest
 
 from optplan.contracts.judgement import RefutedError
 from optplan.contracts.result import TreeCertificate
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.exact.goals import LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.formulations.srift.exact.trees import write_tree

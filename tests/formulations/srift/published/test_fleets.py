@@ -32,7 +32,6 @@ def look_at_all(instance: SriftInstance, ranges: list[CountRange]) -> set[Fleet]
             sum(count * batch for _, count, batch in groups) == instance.global_batch
             and all(each.least <= total <= each.most for each, total in totals.items())
             and len(set(names)) == len(names)
-            and (instance.mixed or len(set(names)) == 1)
         ):
             found.add(tuple(sorted(groups, key=lambda group: (list(instance.types).index(group[0]), -group[2]))))
     return found
@@ -60,17 +59,6 @@ def test_a_batch_that_nothing_reaches_has_no_fleet(make_instance: MakeInstance) 
     assert not list(listed.fleets([CountRange("a", 0, 20), CountRange("b", 0, 40)]))
 
 
-def test_types_that_must_not_be_mixed(make_instance: MakeInstance) -> None:
-    """Where types must not be mixed, two that are both needed make no fleet."""
-    instance = make_instance(mixed=False, types={"a": {"batches": [16, 32]}, "b": {"batches": [32]}})
-    listed = FleetList(instance, instance.batches_of)
-    both = {write(fleet) for fleet in listed.fleets([CountRange("a", 0, 9), CountRange("b", 0, 9)])}
-    assert both == {(("a", 4, 16),), (("a", 2, 32),), (("b", 2, 32),)}
-    needed = {write(fleet) for fleet in listed.fleets([CountRange("a", 0, 9), CountRange("b", 1, 9)])}
-    assert needed == {(("b", 2, 32),)}
-    assert not list(listed.fleets([CountRange("a", 1, 9), CountRange("b", 1, 9)]))
-
-
 @given(data=st.data())
 def test_every_fleet_is_listed_once(data: st.DataObject, make_instance: MakeInstance) -> None:
     """Against the product of all counts, for any ranges and batches."""
@@ -82,7 +70,7 @@ def test_every_fleet_is_listed_once(data: st.DataObject, make_instance: MakeInst
         least = data.draw(st.integers(0, 2))
         ranges.append(CountRange(name, least, data.draw(st.integers(least, 4))))
     samples = data.draw(st.integers(1, 40))
-    instance = make_instance(global_batch=samples, types=types, mixed=data.draw(st.booleans()))
+    instance = make_instance(global_batch=samples, types=types)
     listed = [write(fleet) for fleet in FleetList(instance, instance.batches_of).fleets(ranges)]
     assert len(listed) == len(set(listed))
     assert set(listed) == look_at_all(instance, ranges)

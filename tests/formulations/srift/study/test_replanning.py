@@ -9,8 +9,9 @@ import pytest
 
 from optplan.contracts import Infeasibility, Relaxation, Result, Status, Termination
 from optplan.contracts.result import BoundProof
+from optplan.contracts.time_and_money import Objective
 from optplan.errors import DataError
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.published.planners import CountRange, FleetList
 from optplan.formulations.srift.study.replanning import FleetStanding, continue_run, derive_spent_usd, replan
