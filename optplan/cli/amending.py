@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.options import BUDGET, TIME
-from optplan.errors import UsageError
+from optplan.cli.commands import repeat_command
+from optplan.cli.options import BUDGET, TIME, Declared, F, flag, known_name, list_known, option, with_options
+from optplan.errors import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
     from optplan.instances.changes import Change
-from optplan.cli.commands import repeat_command
-from optplan.cli.options import F, flag, known_name, list_policies, list_problems
 
 #: The option that changes any field; it applies before those that have a field of their own.
 _SET = "--set"
@@ -52,32 +51,19 @@ def say_check(
     return f"{shlex.join(again)}{piped} && {check}{piped}"
 
 
-def read_changes(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
+def read_changes(_: click.Context, of: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
     """Read changes of an instance; click calls this."""
     texts = tuple(texts)
     if not texts:
         return ()
     from optplan.instances.changes import parse_change
 
-    return tuple(parse_change(text, what=flag(option)) for text in texts)
+    return tuple(parse_change(text, what=flag(of)) for text in texts)
 
 
-def amendments(command: F) -> F:
-    """Add the options that change the instance; the command gets them as ``**changes``."""
-    return amendments_but()(command)
-
-
-def amendments_but(*useless: str) -> Callable[[F], F]:
-    """Make what adds the options that change the instance, but for those that do nothing in a command."""
-    options = _make_amendments()
-    wanted = [option for name, option in options.items() if name not in useless]
-    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(wanted), command)
-
-
-def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Callable[[F], F]:
-    """Make the option that says which problem, one of those listed; ``more`` ends its help."""
-    return click.option(
-        "--problem",
+def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Any:  # noqa: ANN401 - as click's
+    """Declare the option that says which problem, one of those listed; ``more`` ends its help."""
+    return option(
         metavar="NAME",
         help=(
             "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest, "
@@ -88,41 +74,44 @@ def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Calla
     )
 
 
-def _make_amendments() -> dict[str, Callable[[Any], Any]]:
-    return {
-        "set": click.option(
-            _SET,
-            multiple=True,
-            metavar="CHANGE",
-            callback=read_changes,
-            help=(
-                "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
-                "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
-                "applies before the options below."
-            ),
+_AMENDMENTS: dict[str, Declared] = {
+    "set": option(
+        multiple=True,
+        metavar="CHANGE",
+        callback=read_changes,
+        help=(
+            "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
+            "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
+            "applies before --budget and its like."
         ),
-        "budget": click.option(
-            "--budget",
-            type=BUDGET,
-            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
+    ),
+    "budget": option(
+        type=BUDGET,
+        help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
+    ),
+    "deadline": option(
+        type=TIME, help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none."
+    ),
+    "problem": problem_option(list_known("problems")),
+    "policy": option(
+        metavar="NAME",
+        help=(
+            "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
+            "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
+            "for seer; one-batch (for all VMs of a type) or any-batches for srift."
         ),
-        "deadline": click.option(
-            "--deadline",
-            type=TIME,
-            help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
-        ),
-        "problem": problem_option(list_problems),
-        "policy": click.option(
-            "--policy",
-            metavar="NAME",
-            help=(
-                "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
-                "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
-                "for seer; one-batch (for all VMs of a type) or any-batches for srift."
-            ),
-            **known_name("policy", list_policies),
-        ),
-    }
+        **known_name("policy", list_known("policies")),
+    ),
+}
+
+
+def amendments_but(*useless: str) -> Callable[[F], F]:
+    """Make what adds the options that change the instance, but for those that do nothing in a command."""
+    # The command gets them as ``**changes``.
+    return with_options([each.make(name) for name, each in _AMENDMENTS.items() if name not in useless])
+
+
+amendments = amendments_but()
 
 
 def read_amended(name: str, changes: dict[str, Any]) -> Instance:
@@ -130,6 +119,15 @@ def read_amended(name: str, changes: dict[str, Any]) -> Instance:
     from optplan.instances.files import read_instance
 
     return amend(read_instance(name), changes)
+
+
+@contextmanager
+def naming(name: str, *, alone: bool = False) -> Iterator[None]:
+    """Say of an error which of several instances it is about, by what users call it."""
+    try:
+        yield
+    except (InfeasibleError, UsageError) as error:
+        raise error if alone else type(error)(f"{name}: {error}") from None
 
 
 def restore(given: Instance, result: Result[Solution]) -> Instance:
@@ -156,9 +154,9 @@ def amend_and_say(instance: Instance, changes: dict[str, Any]) -> tuple[Instance
 
         instance = apply_changes(instance, edits, what=_SET)
     fields: dict[str, object] = {}
-    for option in _FIELDS:  # a problem may empty limits, which other options then give
-        if option in asked:
-            fields |= _change_fields(instance, option, asked[option])
+    for name in _FIELDS:  # a problem may empty limits, which other options then give
+        if name in asked:
+            fields |= _change_fields(instance, name, asked[name])
     said = tuple(edit.text for edit in edits)
     if not fields:
         return instance, said

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import optplan
 from optplan.cli.commands import repeat_command
 from optplan.cli.console import Progress
 from optplan.cli.interruptions import heed_signals
@@ -14,9 +15,7 @@ from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result
-    from optplan.formulations.srift.data.instance import SriftSolution
-    from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding
+    from optplan.formulations.srift.study.replanning import FleetContinuation
     from optplan.formulations.srift.study.timelines import Timeline
     from optplan.reporting.pages import Page
 
@@ -24,27 +23,25 @@ if TYPE_CHECKING:
 _INFEASIBLE, _UNKNOWN = 3, 4
 
 
-def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any]) -> int:
+def solve_rest(whole: optplan.Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any]) -> int:
     """Plan the rest of a run whose VMs were lost (Srift, 4.5); print and write it, and return the exit code."""
-    from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.formulations.srift.study.replanning import continue_run
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.presenters import require_kind
     from optplan.reporting.srift.continuations import present_continuation
     from optplan.reporting.srift.words import require_fleet
 
     why = "whose plans are not made anew in the middle of a run; that of srift is"
-    require_run = require_kind(SriftInstance, f"INSTANCE: {{name!r}} is of formulation {{formulation!r}}, {why}")
+    require_run = require_kind(
+        optplan.SriftInstance, f"INSTANCE: {{name!r}} is of formulation {{formulation!r}}, {why}"
+    )
     instance, state = require_run(whole), _read_state(state_path)
 
-    def solve_remainder(rest: SriftInstance) -> Result[SriftSolution]:
-        from optplan.solving import solve
-
+    def solve_remainder(rest: optplan.SriftInstance) -> optplan.Result[optplan.SriftSolution]:
         with Progress("solve", rest.objective_unit) as progress:
-            return solve(rest, on_event=progress.listen, **settings)
+            return optplan.solve(rest, on_event=progress.listen, **settings)
 
     with heed_signals() as signals:
-        continuation = continue_run(instance, state, solve_remainder)
+        continuation = optplan.continue_run(instance, state, solve_remainder)
     solution = continuation.result.solution
     new = None if solution is None else require_fleet(solution)
     timeline = build_timeline(instance, state, continuation.remainder, new=new)
@@ -56,14 +53,11 @@ def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: di
     return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
 
 
-def _read_state(path: Path) -> FleetStanding:
-    from optplan.formulations.srift.study.replanning import FleetStanding
-    from optplan.instances.plain_data import read_data
-
-    data = read_data(path)
+def _read_state(path: Path) -> optplan.FleetStanding:
+    data = optplan.read_data(path)
     if not isinstance(data, dict):
-        raise UsageError(f"--state: {path} is no state; its fields are {', '.join(FleetStanding.model_fields)}")
-    return FleetStanding.parse(data, path=path.name)
+        raise UsageError(f"--state: {path} is no state; its fields are {', '.join(optplan.FleetStanding.model_fields)}")
+    return optplan.FleetStanding.parse(data, path=path.name)
 
 
 def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[str, Any]:
@@ -88,7 +82,6 @@ def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Ti
     def build_page() -> Page:
         from optplan.reporting.presenters import Beside, gather
         from optplan.reporting.srift.presenter import build_continuation_page
-        from optplan.verification import verify
 
         rest_file, result_file = str(new_instance or "new-instance.json"), str(output or "result.json")
         check = shlex.join(["optplan", "verify", str(Path(rest_file).absolute()), str(Path(result_file).absolute())])
@@ -96,7 +89,7 @@ def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Ti
             again = [*repeat_command(result=result_file), "--new-instance", rest_file]
             check = f"{shlex.join(again)} && {check}"
         with Progress("report"):
-            checked = verify(rest, result)
+            checked = optplan.verify(rest, result)
             checked.require()
             beside = gather(rest, result, Beside((), None, checked, check))
             return build_continuation_page(continuation, timeline, beside)

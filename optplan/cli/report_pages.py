@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+import optplan
 from optplan import wings
 from optplan.cli.amending import amendments, read_amended, restore, say_check
 from optplan.cli.commands import command, refuse_but
@@ -15,7 +17,6 @@ from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.pages import Page
     from optplan.reporting.presenters import Beside
 
@@ -59,12 +60,11 @@ def report_page(
 
     Exits with 5, and writes nothing, when the result does not hold what it says.
     """
-    from optplan.instances.files import read_result
     from optplan.reporting.pages import require_packages
     from optplan.reporting.reports import build_report, prepare_report
 
     is_folder = Path(instance_name).is_dir()
-    results = [] if is_folder else [read_result(path) for path in result_paths]
+    results = [] if is_folder else [optplan.read_result(path) for path in result_paths]
     if serve:
         refuse_but("serve", *changes, why="goes with a page in a file, and --serve writes none")
     if serve and is_folder:
@@ -94,24 +94,24 @@ def report_page(
 
 
 def _build_pages(folders: Sequence[Path]) -> Page:
-    from optplan.contracts.parts import load
 
     home = wings.folder_pages()
     if home is None:
         raise UsageError(f"{folders[0]}: is a folder, and what runs plans is not installed here; give an instance")
-    page: Page = load(home)(folders)
+    page: Page = resolve_name(home)(folders)
     return page
 
 
-def _serve(home: str, instance: Instance, result: Result[Solution], beside: Beside, outputs: Outputs) -> int:
-    from optplan.contracts.parts import load
+def _serve(
+    home: str, instance: optplan.Instance, result: optplan.Result[optplan.Solution], beside: Beside, outputs: Outputs
+) -> int:
 
     def tell(address: str) -> None:
         if outputs.as_json:
             print_json({"address": address})
         note(f"serving the report of {instance.name} at {address} until Ctrl-C")
 
-    load(home)(instance, result, beside, tell)
+    resolve_name(home)(instance, result, beside, tell)
     return 0
 
 

@@ -13,6 +13,7 @@ from optplan.contracts import (
     Frontier,
     ParetoFrontier,
     Plan,
+    Relaxation,
     Result,
     Solution,
     Verification,
@@ -104,7 +105,7 @@ def _show_result(result: Result[Any], known: faces.About | None) -> Sequence[Sho
     if known is not None and not result.own_constraints:
         return presenter_of(known.instance).present_result(known.instance, result, in_short=True)
     write = partial(write_amount, unit=result.objective_unit)
-    facts = list_knowledge(result, (), write, lambda one: one.describe(partial(write_amount, unit=one.unit)))
+    facts = list_knowledge(result, (), write, Relaxation.describe)
     if result.range is not None:
         least, most = ("unknown" if end is None else write(end) for end in result.range.best)
         most = "none" if result.range.may_have_no_plan else most
