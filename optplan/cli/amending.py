@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import repeat_command
+from optplan.cli.commands import is_typed
 from optplan.cli.options import BUDGET, TIME, Declared, F, flag, known_name, list_known, option, with_options
 from optplan.errors import InfeasibleError, UsageError
 
@@ -33,22 +33,28 @@ _FIELDS = {
 _ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
 
 
+#: Options that say how a result was found, as far as they were typed.
+_OF_SOLVE = ("solver", "gap", "time_limit", "seed", "state")
+
+
 def say_check(
-    instance: str, result: Path | None, changes: dict[str, Any], *dropped: str, solved: Iterable[str] = ()
+    instance: str, result: Path | None, changes: dict[str, Any], *more: str, solved: Iterable[str] = ()
 ) -> str:
     """Say how to check a result: how to write it first, where it was not written; ``solved`` are changes it carries."""
+    # ``more`` are further options of the command that writes it.
     from optplan.instances.files import is_path
+    from optplan.reporting.sections import solve_again
 
     is_file = is_path(instance) and instance != "-"
     place = str(Path(instance).absolute()) if is_file else instance  # the check may be run in any folder
     file = "result.json" if result is None else str(result.absolute())
     carried = [part for text in solved for part in _write_change(text)]  # who solves again has to make them again
-    check = shlex.join(["optplan", "verify", place, file, *(write_amendments(changes) or carried)])
+    check = shlex.join(["optplan", "verify", place, file, *(write_options(changes) or carried)])
     piped = " < instance.json" if instance == "-" else ""  # what was read from standard input has to come again
     if result is not None:
         return check + piped
-    again = [place if argument == instance else argument for argument in repeat_command(*dropped)]
-    return f"{shlex.join(again)}{piped} && {check}{piped}"
+    typed = {name: click.get_current_context().params[name] for name in _OF_SOLVE if is_typed(name)}
+    return f"{solve_again(check, *write_options(typed), *more, '-o', file)}{piped} && {check}{piped}"
 
 
 def read_changes(_: click.Context, of: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
@@ -189,13 +195,13 @@ def _find_field(instance: Instance, option: str) -> str:
     return next((field for field in _FIELDS[option] if field in known), "")
 
 
-def write_amendments(changes: dict[str, Any]) -> list[str]:
-    """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
-    asked, edits = _take_apart(changes)
+def write_options(options: dict[str, Any]) -> list[str]:
+    """Write options that change an instance, or say how it is solved, for a command line that does likewise."""
+    asked, edits = _take_apart(options)
     written = [(_SET, edit.text) for edit in edits]
-    written += [
-        (f"--{option}", f"{value!r}s" if isinstance(value, float) else str(value)) for option, value in asked.items()
-    ]
+    for name, value in asked.items():
+        is_duration = isinstance(value, float) and name != "gap"
+        written.append((f"--{name.replace('_', '-')}", f"{value!r}s" if is_duration else str(value)))
     return [part for pair in written for part in pair]
 
 

@@ -52,9 +52,6 @@ _SECTIONS = {
 #: Columns of commands' names in the help, at most.
 _NAME_WIDTH = 20
 
-#: Where a command keeps the arguments that it was called with.
-_ARGUMENTS = "optplan.arguments"
-
 
 class HeadedOption(click.Option):
     """An option that stands under a heading of its own in the help."""
@@ -119,8 +116,7 @@ class Command(_WithExamples):
         ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments, for commands that tell how to repeat them."""
-        ctx.meta[_ARGUMENTS] = tuple(args)
+        """Read the options; one that only commands for a value of another option take is refused as that."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -173,37 +169,17 @@ def _refuse_that_of_a_value(option: str, command: str | None) -> None:
         raise UsageError(f"{option}: goes with {own[0][0]} {values}; leave it out")
 
 
+def is_typed(name: str) -> bool:
+    """Whether the user typed an option of the command, by its parameter."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def refuse_but(*taken: str, why: str) -> None:
     """Refuse the first option that was typed and neither is ``taken`` nor one that all commands have, saying why."""
-    ctx = click.get_current_context()
     allowed = {*taken, *_SECTIONS["Common options"], "as_json", "force"}
-    for param in ctx.command.params:
-        is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if isinstance(param, click.Option) and is_typed and param.name not in allowed:
+    for param in click.get_current_context().command.params:
+        if isinstance(param, click.Option) and param.name not in allowed and is_typed(str(param.name)):
             raise UsageError(f"{flag(param)}: {why}; leave it out")
-
-
-def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
-    """Return the command line that runs, writing its result to a file, less what prints, writes or is dropped."""
-    ctx = click.get_current_context()
-    left_out = {*_SECTIONS["Write and print"], *dropped}
-    takes = {
-        opt: not param.is_flag
-        for param in ctx.command.params
-        if isinstance(param, click.Option)
-        for opt in param.opts
-        if str(param.name) in left_out
-    }
-    kept, skips = [], False
-    for argument in ctx.meta[_ARGUMENTS]:
-        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
-        if not skips and name in takes:
-            skips = takes[name] and argument == name
-            continue
-        if not skips:
-            kept.append(argument)
-        skips = False
-    return [*ctx.command_path.split(), *kept, "-o", result]
 
 
 class Group(_WithExamples, click.Group):

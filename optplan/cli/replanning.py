@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import optplan
-from optplan.cli.commands import repeat_command
 from optplan.cli.console import Progress
 from optplan.cli.interruptions import heed_signals
 from optplan.cli.outputs import Outputs
@@ -23,8 +22,11 @@ if TYPE_CHECKING:
 _INFEASIBLE, _UNKNOWN = 3, 4
 
 
-def solve_rest(whole: optplan.Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any]) -> int:
+def solve_rest(
+    whole: optplan.Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any], *, again: str
+) -> int:
     """Plan the rest of a run whose VMs were lost (Srift, 4.5); print and write it, and return the exit code."""
+    # ``again`` is the command that does so, and writes new-instance.json and result.json.
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.presenters import require_kind
     from optplan.reporting.srift.continuations import present_continuation
@@ -47,7 +49,7 @@ def solve_rest(whole: optplan.Instance, state_path: Path, outputs: Outputs, sett
     timeline = build_timeline(instance, state, continuation.remainder, new=new)
     data = _to_json_data(continuation, timeline)
     outputs.answer(data, lambda: present_continuation(instance, state, continuation, timeline))
-    _write_files(outputs, continuation, timeline)
+    _write_files(outputs, continuation, timeline, again)
     if continuation.infeasibility is not None:
         return outputs.exit_code(signals.exit_code or _INFEASIBLE)
     return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
@@ -75,19 +77,16 @@ def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[s
     }
 
 
-def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline) -> None:
+def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline, again: str) -> None:
     rest, result = continuation.remainder.instance, continuation.result
-    new_instance, output = outputs.path("--new-instance"), outputs.path("--out")
+    places = [str(path.absolute()) for path in map(outputs.path, ("--new-instance", "--out")) if path is not None]
+    both = places if len(places) == 2 else ["new-instance.json", "result.json"]
+    check = ("" if both is places else f"{again} && ") + shlex.join(["optplan", "verify", *both])
 
     def build_page() -> Page:
         from optplan.reporting.presenters import Beside, gather
         from optplan.reporting.srift.presenter import build_continuation_page
 
-        rest_file, result_file = str(new_instance or "new-instance.json"), str(output or "result.json")
-        check = shlex.join(["optplan", "verify", str(Path(rest_file).absolute()), str(Path(result_file).absolute())])
-        if new_instance is None or output is None:
-            again = [*repeat_command(result=result_file), "--new-instance", rest_file]
-            check = f"{shlex.join(again)} && {check}"
         with Progress("report"):
             checked = optplan.verify(rest, result)
             checked.require()

@@ -143,7 +143,9 @@ def solve(
     changes["problem"] = problem
     if state is not None:
         refuse_but(*_OF_REST, *changes, why="has no meaning with --state")
-        return solve_rest(read_amended(instance_name, changes), state, outputs, settings | {"solver": solver})
+        again, _, _ = say_check(instance_name, None, changes, "--new-instance", "new-instance.json").partition(" && ")
+        instance = read_amended(instance_name, changes)
+        return solve_rest(instance, state, outputs, settings | {"solver": solver}, again=again)
     if grow is not None or "--new-instance" in outputs:
         option, others = ("--grow", "") if grow is not None else ("--new-instance", " or --state")
         raise UsageError(f"{option}: goes with --problem {LARGEST}{others}; leave it out")
@@ -174,7 +176,7 @@ def solve(
         if explains and not signals.exit_code:
             with outputs.forgiving():
                 explanation = _explain(instance, result, time_limit, outputs)
-        check = say_check(instance_name, outputs.path("--out"), changes, "compare", "explains")
+        check = say_check(instance_name, outputs.path("--out"), changes)
         _write_files(outputs, instance, (result, *rivals), explanation, verify_command=check, check=not no_verify)
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, 0))
 
