@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import optplan
 from optplan.cli.commands import is_typed
-from optplan.cli.options import BUDGET, TIME, Declared, F, flag, known_name, list_known, option, with_options
+from optplan.cli.console import note
+from optplan.cli.options import BUDGET, TIME, Declared, F, Kind, known_name, list_known, option, with_options
 from optplan.errors import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
@@ -57,14 +59,10 @@ def say_check(
     return f"{solve_again(check, *write_options(typed), *more, '-o', file)}{piped} && {check}{piped}"
 
 
-def read_changes(_: click.Context, of: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
-    """Read changes of an instance; click calls this."""
-    texts = tuple(texts)
-    if not texts:
-        return ()
+def _read_change(text: str, *, what: str) -> Change:
     from optplan.instances.changes import parse_change
 
-    return tuple(parse_change(text, what=flag(of)) for text in texts)
+    return parse_change(text, what=what)
 
 
 def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Any:  # noqa: ANN401 - as click's
@@ -83,8 +81,7 @@ def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Any: 
 _AMENDMENTS: dict[str, Declared] = {
     "set": option(
         multiple=True,
-        metavar="CHANGE",
-        callback=read_changes,
+        type=Kind("CHANGE", _read_change),
         help=(
             "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
             "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
@@ -120,11 +117,20 @@ def amendments_but(*useless: str) -> Callable[[F], F]:
 amendments = amendments_but()
 
 
-def read_amended(name: str, changes: dict[str, Any]) -> Instance:
-    """Read an instance and change the fields that the user asked for, by option; None leaves a field as it is."""
-    from optplan.instances.files import read_instance
+def read_amended(name: str, changes: dict[str, Any], result: Result[Solution] | None = None) -> Instance:
+    """Read an instance and change the fields that the user asked for, by option; None leaves a field as it is.
 
-    return amend(read_instance(name), changes)
+    Changes that a ``result`` of it carries need no options, and are said.
+    """
+    given = amend(optplan.read_instance(name), changes)
+    if result is None:
+        return given
+    from optplan.instances.changes import restore_changes
+
+    instance = restore_changes(given, result)
+    if instance is not given:
+        note(f"changed {given.name} as for the result: {', '.join(result.changes)}")
+    return instance
 
 
 @contextmanager
@@ -134,17 +140,6 @@ def naming(name: str, *, alone: bool = False) -> Iterator[None]:
         yield
     except (InfeasibleError, UsageError) as error:
         raise error if alone else type(error)(f"{name}: {error}") from None
-
-
-def restore(given: Instance, result: Result[Solution]) -> Instance:
-    """Return the instance that a result solves; changes that the result carries need no options, and are said."""
-    from optplan.cli.console import note
-    from optplan.instances.changes import restore_changes
-
-    instance = restore_changes(given, result)
-    if instance is not given:
-        note(f"changed {given.name} as for the result: {', '.join(result.changes)}")
-    return instance
 
 
 def amend(instance: Instance, changes: dict[str, Any]) -> Instance:

@@ -19,7 +19,7 @@ from optplan.cli.options import INSTANCE, argument, known_name, list_formulation
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import InfeasibleError, UsageError
 
-RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.records())
+RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.brought("RECORDS"))
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
 #: What a table shows of the records; ``--json`` has all.
@@ -95,7 +95,7 @@ def _show_picture(instance: optplan.Instance, outputs: Outputs) -> int:
 
 def list_kinds() -> list[str]:
     """List what there are lists of."""
-    return [*_LISTS, *wings.lists()]
+    return [*_LISTS, *wings.brought("LISTS")]
 
 
 @command(
@@ -112,7 +112,7 @@ def list_registered(
 
     With --json, an object that has a list for each kind.
     """
-    listing = _LISTS | {name: resolve_name(home) for name, home in wings.lists().items()}
+    listing = _LISTS | {name: resolve_name(home) for name, home in wings.brought("LISTS").items()}
     found = {name: list_records() for name, list_records in listing.items() if kind in (None, name)}
     if as_json:
         print_json(found)
@@ -150,8 +150,8 @@ def schema(
     declared = formulation_named(formulation or "boa")
     if record in _OPTIONAL_RECORDS:
         getattr(declared, _OPTIONAL_RECORDS[record])  # refuses what the formulation has not
-    if record in wings.records():
-        kind = resolve_name(wings.records()[record])
+    if record in wings.brought("RECORDS"):
+        kind = resolve_name(wings.brought("RECORDS")[record])
     else:
         shared = {"explanation": optplan.Explanation, "result": declared.result_type()}
         kind = shared.get(record) or getattr(declared, f"{record}_type")

@@ -159,8 +159,8 @@ def command(name: str | None = None, **settings: Any) -> Callable[[Callable[...,
 
 def _refuse_that_of_a_value(option: str, command: str | None) -> None:
     """Refuse an option that only commands for some values of another one take, which wings bring, and say which."""
-    brought = {words: home for wing in wings.wings() for words, home in wing.COMMANDS.items()}
-    of_values = {tuple(words.split()[1:]): home for words, home in brought.items() if words.startswith(f"{command} --")}
+    brought = wings.brought("COMMANDS").items()
+    of_values = {tuple(words.split()[1:]): home for words, home in brought if words.startswith(f"{command} --")}
     own = [
         words for words, home in of_values.items() if any(option in param.opts for param in resolve_name(home).params)
     ]

@@ -13,7 +13,6 @@ from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.comparison import Compared, Comparison
 
 
@@ -90,13 +89,12 @@ def _change_sides(
             continue
         with naming(side.name):  # a change that fits one instance need not fit the other
             instance = amend(side.instance, changes)
-        changed.append(Compared(side.name, instance, _solve(side.name, instance, time_limit) if solves else None))
+        answer = None
+        if solves:
+            with Progress(f"solving {side.name}", instance.objective_unit) as progress:
+                answer = optplan.solve(instance, time_limit_s=time_limit, on_event=progress.listen)
+        changed.append(Compared(side.name, instance, answer))
     return changed
-
-
-def _solve(name: str, instance: Instance, time_limit_s: float | None) -> Result[Solution]:
-    with Progress(f"solving {name}", instance.objective_unit) as progress:
-        return optplan.solve(instance, time_limit_s=time_limit_s, on_event=progress.listen)
 
 
 def _show(comparison: Comparison, *, with_equal: bool) -> list[Shown]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import optplan
-from optplan.cli.amending import amendments_but, read_amended, restore, say_check
+from optplan.cli.amending import amendments_but, read_amended, say_check
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, TIME, argument, complete_instance, flag, option, parse_share
@@ -204,7 +204,7 @@ def read_solved(
         raise UsageError(
             f"the result solves {result.instance_name!r}, which is not in the library; say where it is: --instance FILE"
         )
-    instance = restore(read_amended(name or result.instance_name, changes), result)
+    instance = read_amended(name or result.instance_name, changes, result)
     if instance.content_hash() != result.instance_hash:
         raise UsageError(
             f"the result solves {result.instance_name!r} with hash {result.instance_hash[:12]}, and what was given has "

@@ -27,12 +27,12 @@ def show_pareto(instance: Instance, outputs: Outputs, *, limit: str, most: int, 
     with Progress("frontier", instance.objective_unit) as progress:
         found = optplan.pareto(instance, limit=limit, time_limit_s=time_limit_s, on_event=progress.listen)
     outputs.answer(found, lambda: present_pareto(instance, found, most, more=MORE_POINTS))
-    outputs.save_table(found.to_json_data, *_list_cells(found))
-    outputs.save_text("--plot", lambda _: _write_figure(instance, found))
+    outputs.save_table(found.to_json_data, *_list_plans(found))
+    outputs.save_text("--plot", lambda _: _draw_plans(instance, found))
     return outputs.exit_code(0)
 
 
-def _list_cells(found: optplan.ParetoFrontier) -> tuple[list[str], Sequence[Sequence[object]]]:
+def _list_plans(found: optplan.ParetoFrontier) -> tuple[list[str], Sequence[Sequence[object]]]:
     measures = sorted({name for point in found.points for name in point.measures})
     heading = [f"{found.limit_name}_{found.limit_unit}", f"objective_{found.objective_unit}", "bound", "low", "high"]
     rows = [
@@ -42,7 +42,7 @@ def _list_cells(found: optplan.ParetoFrontier) -> tuple[list[str], Sequence[Sequ
     return [*heading, *measures], rows
 
 
-def _write_figure(instance: Instance, found: ParetoFrontier) -> str:
+def _draw_plans(instance: Instance, found: ParetoFrontier) -> str:
     from optplan.reporting.pareto import count_plans
     from optplan.reporting.reports import build_figures, draw_frontier
 

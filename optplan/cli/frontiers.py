@@ -147,13 +147,10 @@ def _find_plans(read: Mapping[str, Instance], changes: dict[str, Any]) -> Instan
     """Return the only instance, changed as users asked, if its frontier is a list of plans; refuse one of several."""
     from optplan.formulations import formulation_of
 
-    for name, instance in read.items():
-        if formulation_of(instance).declares("build_pareto"):
-            if len(read) > 1:
-                message = f"{name}: its frontier is a list of plans, which is shown alone; give no other instance"
-                raise UsageError(message)
-            return amend(instance, changes)
-    return None
+    plans = [name for name, instance in read.items() if formulation_of(instance).declares("build_pareto")]
+    if plans and len(read) > 1:
+        raise UsageError(f"{plans[0]}: its frontier is a list of plans, which is shown alone; give no other instance")
+    return amend(read[plans[0]], changes) if plans else None
 
 
 def _amend_all(

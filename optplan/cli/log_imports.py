@@ -43,12 +43,6 @@ if TYPE_CHECKING:
 
 #: Jobs of a class among which names are looked for that are shown.
 _LOOKED_AT = 1000
-_EXAMPLES = (
-    "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
-    "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
-    "optplan import log jobs.json --from kubernetes --class-column app --throughput vision=vision.json -o mine.json",
-    "optplan import log runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
-)
 
 
 def list_formats() -> list[str]:
@@ -95,7 +89,6 @@ _BY_CLASS = by_name("give a value once for a class, as in vision=..., or for all
 
 def read_job_log(
     log: Path,
-    name: str | None = None,
     *,
     form: str = option(
         "--from",
@@ -212,7 +205,7 @@ def read_job_log(
     if class_pattern is None and class_column is None and not yes:
         _confirm(classes)
     terms = LogTerms(
-        name=name or log.stem,
+        name=log.stem,
         source=_tell_reading(log, reading, rules),
         classes=said,
         since_s=reading.since_s,
@@ -237,7 +230,12 @@ LOG_OPTIONS = tuple(str(each.name) for each in list_declared(read_job_log))
 @command(
     name="log",
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
+        "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
+        "optplan import log jobs.json --from kubernetes --class-column app --throughput vision=vision.json --json",
+        "optplan import log runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
+    ),
     renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
     writes={
         "output": "the instance as JSON; needed unless --json is given",
@@ -271,7 +269,7 @@ def import_log(
     require_target(outputs)
     if is_parquet(outputs.path("--jobs") or log.with_suffix("")):
         load_polars()  # before the work, and before anything is written
-    made, classes, sizes = read_job_log(log, name, **{each: options.pop(each) for each in LOG_OPTIONS})
+    made, classes, sizes = read_job_log(log, **{each: options.pop(each) for each in LOG_OPTIONS})
     instance = amend(rename(price_types(made, prices, price_source), name), options)
     assert isinstance(instance, optplan.BoaInstance)
     outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))

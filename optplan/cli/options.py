@@ -130,11 +130,13 @@ def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]
     return {"callback": check, "shell_complete": complete}
 
 
-def by_name(needed: str, read: Callable[..., Any] | None = None, *, alone: bool = True) -> dict[str, Any]:
+def by_name(
+    needed: str, read: Callable[..., Any] | None = None, *, alone: bool = True, names_itself: bool = False
+) -> dict[str, Any]:
     """Make the settings of an option that takes values by name, as in ``vision=linear``, each name once.
 
-    A value ``alone`` is for all, under an empty name. ``read`` gets each value, and as ``what`` the option; ``needed``
-    says what has to be given where nothing can be read.
+    A value ``alone`` is for all, under an empty name, or under itself. ``read`` gets each value, and as ``what`` the
+    option; ``needed`` says what has to be given where nothing can be read.
     """
 
     def read_all(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
@@ -143,6 +145,7 @@ def by_name(needed: str, read: Callable[..., Any] | None = None, *, alone: bool 
             name, equals, value = text.rpartition("=")
             if not value or not (equals or alone):
                 raise UsageError(f"{flag(option)}: got {text!r}; {needed}")
+            name = name or (value if names_itself else "")
             if name in found:
                 raise UsageError(f"{flag(option)}: two values {f'for {name!r} ' if name else ''}are given; give one")
             found[name] = value if read is None else read(value, what=f"{flag(option)} {name}".rstrip())

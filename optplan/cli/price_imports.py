@@ -17,11 +17,6 @@ from optplan.errors import UsageError, nearest_name_hint
 if TYPE_CHECKING:
     from optplan.instances.catalog import GpuPrice
 
-_EXAMPLES = (
-    "optplan import prices mine.json --catalog aws-2026-05.csv --vm-type t4=g4dn.12xlarge -o priced.json",
-    "optplan import prices mine.json --vm-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
-)
-
 
 _NEEDED = "a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
 
@@ -29,7 +24,10 @@ _NEEDED = "a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
 @command(
     name="prices",
     short_help="Into an instance, from a price list.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import prices mine.json --catalog aws-2026-05.csv --vm-type t4=g4dn.12xlarge -o priced.json",
+        "optplan import prices mine.json --vm-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
+    ),
     renamed={"prices": "--vm-type"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )

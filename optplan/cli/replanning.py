@@ -47,9 +47,9 @@ def solve_rest(
     solution = continuation.result.solution
     new = None if solution is None else require_fleet(solution)
     timeline = build_timeline(instance, state, continuation.remainder, new=new)
-    data = _to_json_data(continuation, timeline)
+    data = _write_course(continuation, timeline)
     outputs.answer(data, lambda: present_continuation(instance, state, continuation, timeline))
-    _write_files(outputs, continuation, timeline, again)
+    _write_rest(outputs, continuation, timeline, again)
     if continuation.infeasibility is not None:
         return outputs.exit_code(signals.exit_code or _INFEASIBLE)
     return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
@@ -62,7 +62,7 @@ def _read_state(path: Path) -> optplan.FleetStanding:
     return optplan.FleetStanding.parse(data, path=path.name)
 
 
-def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[str, Any]:
+def _write_course(continuation: FleetContinuation, timeline: Timeline) -> dict[str, Any]:
     infeasibility = continuation.infeasibility
     return {
         "instance": continuation.remainder.instance.to_json_data(),
@@ -77,7 +77,7 @@ def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[s
     }
 
 
-def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline, again: str) -> None:
+def _write_rest(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline, again: str) -> None:
     rest, result = continuation.remainder.instance, continuation.result
     places = [str(path.absolute()) for path in map(outputs.path, ("--new-instance", "--out")) if path is not None]
     both = places if len(places) == 2 else ["new-instance.json", "result.json"]

@@ -11,17 +11,15 @@ from optplan.cli.imports import PRICES, rename, require_target
 from optplan.cli.options import FILE, TIME, argument, option
 from optplan.cli.outputs import Outputs, deliver
 
-_EXAMPLES = (
-    "optplan import throughputs speeds.csv --samples 1.28e6 --price 0.526usd/hour -o job.json",
-    "optplan import throughputs speeds.csv --samples 1.28e6 --price t4=aws:g4dn.xlarge --price v100=aws:p3.2xlarge "
-    "--deadline 8h --interpolate -o job.json",
-)
-
 
 @command(
     name="throughputs",
     short_help="From measured samples a second.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import throughputs speeds.csv --samples 1.28e6 --price 0.526usd/hour -o job.json",
+        "optplan import throughputs speeds.csv --samples 1.28e6 --price t4=aws:g4dn.xlarge --price v100=aws:p3.2xlarge "
+        "--deadline 8h --interpolate -o job.json",
+    ),
     renamed={"samples": "--samples", "prices": "--price"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )

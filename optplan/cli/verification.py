@@ -67,9 +67,9 @@ def verify(
     trace = None if jobs is None else optplan.read_trace(jobs, require_boa(instance))
     given: optplan.Result[optplan.Solution] | Judged
     if is_audit(data):
-        if "audit" not in wings.records():
+        if "audit" not in wings.brought("RECORDS"):
             raise UsageError("RESULT: this copy of optplan has nothing that reads audits (optplan.lab); add it")
-        given = parse_judged(resolve_name(wings.records()["audit"]), data, "an audit", path=result_path.name)
+        given = parse_judged(resolve_name(wings.brought("RECORDS")["audit"]), data, "an audit", path=result_path.name)
     else:
         given = parse_result(data, path=result_path.name)
     verification = verify_capped(instance, given, jobs=trace, gap=gap, as_given=as_given, time_limit_s=time_limit)

@@ -85,18 +85,18 @@ class Face(NamedTuple):
 def face_of(record: faces.Shown) -> Face:
     """Return what is shown of a record of the core."""
     known = _find_about(record)
-    draw = partial(_draw_plan, known)
+    draw = partial(_draw, record, known)
     match record:
         case Result():
             return Face(_show_result(record, known), draw, f"Result for {record.instance_name}")
         case Solution():
             return Face(_show_solution(record, known), draw, "Solution")
         case Plan():
-            return Face(_show_plan(record), draw if known else partial(draw_segments, record), repr(record))
+            return Face(_show_plan(record), draw, repr(record))
         case Frontier() | ParetoFrontier():
-            return Face(_show_frontier(record, known), partial(_draw_frontier, known, record), repr(record))
+            return Face(_show_frontier(record, known), draw, repr(record))
         case Verification():
-            return Face(_show_verification(record, known), _draw_nothing, "Verification", last=1)
+            return Face(_show_verification(record, known), draw, "Verification", last=1)
     raise UnsupportedError(f"{type(record).__name__}: names nobody who shows it (SHOWN_BY)")
 
 
@@ -159,20 +159,18 @@ def _show_verification(found: Verification, known: faces.About | None) -> Sequen
     return [verdict, "", verification_table(found, {*_CLAIMS, *known.instance.limits})]
 
 
-def _draw_plan(known: faces.About | None) -> Figure:
-    if known is None:
-        raise UsageError(_NO_INSTANCE.format(call="draw_plan(instance, result)"))
-    return draw_plan(known.instance, known.result)
-
-
-def _draw_frontier(known: faces.About | None, frontier: Frontier | ParetoFrontier) -> Figure:
-    if known is None:
-        raise UsageError(_NO_INSTANCE.format(call="draw_frontier(instance, frontier)"))
-    return draw_frontier(known.instance, frontier)
-
-
-def _draw_nothing() -> Figure:
-    raise UnsupportedError("a verification has no picture; that of the result that it is about is `result.plot()`")
+def _draw(record: faces.Shown, known: faces.About | None) -> Figure:
+    if isinstance(record, Verification):
+        raise UnsupportedError("a verification has no picture; that of the result that it is about is `result.plot()`")
+    if isinstance(record, Frontier | ParetoFrontier):
+        if known is None:
+            raise UsageError(_NO_INSTANCE.format(call="draw_frontier(instance, frontier)"))
+        return draw_frontier(known.instance, record)
+    if known is not None:
+        return draw_plan(known.instance, known.result)
+    if isinstance(record, Plan):
+        return draw_segments(record)
+    raise UsageError(_NO_INSTANCE.format(call="draw_plan(instance, result)"))
 
 
 def _find_about(record: faces.Shown) -> faces.About | None:

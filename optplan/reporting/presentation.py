@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from optplan.contracts import Instance, Relaxation, Result, Solution
 from optplan.contracts.result import require_solution, write_amount
+from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Block, Card, Definitions, Page, Section
 from optplan.reporting.phrases import capitalise
@@ -124,7 +125,6 @@ class Presenter(Generic[InstanceT]):
     """What a terminal and a page show of one formulation's problems."""
 
     require: Callable[[Instance], InstanceT]  #: Returns an instance of the formulation's own type, and refuses others.
-    plans: str = ""  #: What is reported without explanation and sensitivity.
     facts: Callable[[InstanceT], list[tuple[str, str]]] = list_facts
     given: Callable[[InstanceT], Sequence[Shown]] = _nothing  #: Shown below the facts of an instance.
     answer: Callable[[InstanceT, Result[Solution]], str] = say_answer
@@ -216,7 +216,9 @@ class Presenter(Generic[InstanceT]):
         return page._replace(control=build_control(self.build_page, own, result, page, beside, beside.others))
 
     def _build_page(self, own: InstanceT, result: Result[Solution], beside: Beside) -> Page:
-        beside.require_only_plans(self.plans or f"formulation {formulation_of(own).name!r}")
+        for name in ("explanation", "sensitivity"):
+            if getattr(beside, name) is not None:
+                raise UsageError(f"{name}: reports of formulation {formulation_of(own).name!r} show none; leave it out")
         rivals, sections = () if beside.is_moved else self.beside(beside), list[Section]()
         results = [result, *rivals]
         if result.infeasibility is not None:

@@ -177,7 +177,6 @@ def _list_granted(instance: SeerInstance) -> list[tuple[str, str]]:
 
 PRESENTER = Presenter(
     words.require_seer,
-    plans="searches",
     facts=tables.list_facts,
     given=tables.list_brackets,
     answer=words.say_answer,
