@@ -8,9 +8,12 @@ its commands write, ``REPORTS`` serves the report of a result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from types import ModuleType
+from typing import Any
 
 WINGS = ("execution", "lab", "profiling")
 
@@ -21,22 +24,19 @@ def wings() -> list[ModuleType]:
     return [import_module(name) for name in names if find_spec(name) is not None]
 
 
+def brought(what: str) -> dict[str, str]:
+    """Return where things are that wings bring, by name: their ``COMMANDS``, ``LISTS`` or ``RECORDS``."""
+    return {name: home for wing in wings() for name, home in getattr(wing, what, {}).items()}
+
+
 def commands(group: str = "") -> dict[str, str]:
     """Return where the commands are that wings bring to a group, by name; without one, to ``optplan`` itself."""
     words = f"{group} " if group else ""
-    found = [pair for wing in wings() for pair in wing.COMMANDS.items()]
-    return {
-        name.removeprefix(words): home
-        for name, home in found
-        if name.startswith(words) and " " not in name.removeprefix(words)
-    }
+    found = {name.removeprefix(words): home for name, home in brought("COMMANDS").items() if name.startswith(words)}
+    return {name: home for name, home in found.items() if " " not in name}
 
 
-def service(name: str) -> str | None:
-    """Return where the one function is that some wing brings, as ``FOLDERS`` or ``REPORTS``, if any does."""
-    return next((getattr(wing, name) for wing in wings() if hasattr(wing, name)), None)
-
-
-def named(kind: str) -> dict[str, str]:
-    """Return where all things are that wings bring by name, as ``LISTS`` or ``RECORDS``."""
-    return {name: home for wing in wings() for name, home in getattr(wing, kind, {}).items()}
+def function(what: str) -> Callable[..., Any] | None:
+    """Load the function that a wing names as its ``FOLDERS`` or ``REPORTS``; None where none does."""
+    home = next((getattr(wing, what) for wing in wings() if hasattr(wing, what)), None)
+    return None if home is None else resolve_name(home)

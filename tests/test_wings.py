@@ -105,7 +105,8 @@ def test_everything_that_wings_bring_is_there() -> None:
     for group in groups:
         for name, home in wings.commands(group).items():
             assert load(home).name == name
-    assert all(callable(load(home)) for home in (*wings.named("LISTS").values(), wings.service("FOLDERS") or ""))
+    assert all(callable(load(home)) for home in wings.brought("LISTS").values())
+    assert all(callable(wings.function(name)) for name in ("FOLDERS", "REPORTS"))
 
 
 def test_a_name_that_nobody_brings_is_no_command() -> None:

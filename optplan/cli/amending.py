@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.options import BUDGET, TIME
-from optplan.errors import UsageError
+import optplan
+from optplan.cli.commands import is_typed
+from optplan.cli.console import note
+from optplan.cli.options import BUDGET, TIME, Declared, F, Kind, known_name, list_known, option, with_options
+from optplan.errors import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
     from optplan.instances.changes import Change
-from optplan.cli.commands import repeat_command
-from optplan.cli.options import F, flag, known_name, list_policies, list_problems
 
 #: The option that changes any field; it applies before those that have a field of their own.
 _SET = "--set"
@@ -34,50 +35,39 @@ _FIELDS = {
 _ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
 
 
+#: Options that say how a result was found, as far as they were typed.
+_OF_SOLVE = ("solver", "gap", "time_limit", "seed", "state")
+
+
 def say_check(
-    instance: str, result: Path | None, changes: dict[str, Any], *dropped: str, solved: Iterable[str] = ()
+    instance: str, result: Path | None, changes: dict[str, Any], *more: str, solved: Iterable[str] = ()
 ) -> str:
     """Say how to check a result: how to write it first, where it was not written; ``solved`` are changes it carries."""
+    # ``more`` are further options of the command that writes it.
     from optplan.instances.files import is_path
+    from optplan.reporting.sections import solve_again
 
     is_file = is_path(instance) and instance != "-"
     place = str(Path(instance).absolute()) if is_file else instance  # the check may be run in any folder
     file = "result.json" if result is None else str(result.absolute())
     carried = [part for text in solved for part in _write_change(text)]  # who solves again has to make them again
-    check = shlex.join(["optplan", "verify", place, file, *(write_amendments(changes) or carried)])
+    check = shlex.join(["optplan", "verify", place, file, *(write_options(changes) or carried)])
     piped = " < instance.json" if instance == "-" else ""  # what was read from standard input has to come again
     if result is not None:
         return check + piped
-    again = [place if argument == instance else argument for argument in repeat_command(*dropped)]
-    return f"{shlex.join(again)}{piped} && {check}{piped}"
+    typed = {name: click.get_current_context().params[name] for name in _OF_SOLVE if is_typed(name)}
+    return f"{solve_again(check, *write_options(typed), *more, '-o', file)}{piped} && {check}{piped}"
 
 
-def read_changes(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
-    """Read changes of an instance; click calls this."""
-    texts = tuple(texts)
-    if not texts:
-        return ()
+def _read_change(text: str, *, what: str) -> Change:
     from optplan.instances.changes import parse_change
 
-    return tuple(parse_change(text, what=flag(option)) for text in texts)
+    return parse_change(text, what=what)
 
 
-def amendments(command: F) -> F:
-    """Add the options that change the instance; the command gets them as ``**changes``."""
-    return amendments_but()(command)
-
-
-def amendments_but(*useless: str) -> Callable[[F], F]:
-    """Make what adds the options that change the instance, but for those that do nothing in a command."""
-    options = _make_amendments()
-    wanted = [option for name, option in options.items() if name not in useless]
-    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(wanted), command)
-
-
-def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Callable[[F], F]:
-    """Make the option that says which problem, one of those listed; ``more`` ends its help."""
-    return click.option(
-        "--problem",
+def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Any:  # noqa: ANN401 - as click's
+    """Declare the option that says which problem, one of those listed; ``more`` ends its help."""
+    return option(
         metavar="NAME",
         help=(
             "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest, "
@@ -88,59 +78,68 @@ def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Calla
     )
 
 
-def _make_amendments() -> dict[str, Callable[[Any], Any]]:
-    return {
-        "set": click.option(
-            _SET,
-            multiple=True,
-            metavar="CHANGE",
-            callback=read_changes,
-            help=(
-                "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
-                "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
-                "applies before the options below."
-            ),
+_AMENDMENTS: dict[str, Declared] = {
+    "set": option(
+        multiple=True,
+        type=Kind("CHANGE", _read_change),
+        help=(
+            "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
+            "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
+            "applies before --budget and its like."
         ),
-        "budget": click.option(
-            "--budget",
-            type=BUDGET,
-            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
+    ),
+    "budget": option(
+        type=BUDGET,
+        help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
+    ),
+    "deadline": option(
+        type=TIME, help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none."
+    ),
+    "problem": problem_option(list_known("problems")),
+    "policy": option(
+        metavar="NAME",
+        help=(
+            "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
+            "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
+            "for seer; one-batch (for all VMs of a type) or any-batches for srift."
         ),
-        "deadline": click.option(
-            "--deadline",
-            type=TIME,
-            help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
-        ),
-        "problem": problem_option(list_problems),
-        "policy": click.option(
-            "--policy",
-            metavar="NAME",
-            help=(
-                "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
-                "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
-                "for seer; one-batch (for all VMs of a type) or any-batches for srift."
-            ),
-            **known_name("policy", list_policies),
-        ),
-    }
+        **known_name("policy", list_known("policies")),
+    ),
+}
 
 
-def read_amended(name: str, changes: dict[str, Any]) -> Instance:
-    """Read an instance and change the fields that the user asked for, by option; None leaves a field as it is."""
-    from optplan.instances.files import read_instance
+def amendments_but(*useless: str) -> Callable[[F], F]:
+    """Make what adds the options that change the instance, but for those that do nothing in a command."""
+    # The command gets them as ``**changes``.
+    return with_options([each.make(name) for name, each in _AMENDMENTS.items() if name not in useless])
 
-    return amend(read_instance(name), changes)
+
+amendments = amendments_but()
 
 
-def restore(given: Instance, result: Result[Solution]) -> Instance:
-    """Return the instance that a result solves; changes that the result carries need no options, and are said."""
-    from optplan.cli.console import note
+def read_amended(name: str, changes: dict[str, Any], result: Result[Solution] | None = None) -> Instance:
+    """Read an instance and change the fields that the user asked for, by option; None leaves a field as it is.
+
+    Changes that a ``result`` of it carries need no options, and are said.
+    """
+    given = amend(optplan.read_instance(name), changes)
+    if result is None:
+        return given
     from optplan.instances.changes import restore_changes
 
     instance = restore_changes(given, result)
     if instance is not given:
         note(f"changed {given.name} as for the result: {', '.join(result.changes)}")
     return instance
+
+
+@contextmanager
+def naming(name: str, *, alone: bool = False) -> Iterator[None]:
+    """Say of an error which of several instances it is about, by what users call it."""
+    try:
+        yield
+    except (InfeasibleError, UsageError) as error:
+        raise error if alone else type(error)(f"{name}: {error}") from None
 
 
 def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
@@ -156,9 +155,9 @@ def amend_and_say(instance: Instance, changes: dict[str, Any]) -> tuple[Instance
 
         instance = apply_changes(instance, edits, what=_SET)
     fields: dict[str, object] = {}
-    for option in _FIELDS:  # a problem may empty limits, which other options then give
-        if option in asked:
-            fields |= _change_fields(instance, option, asked[option])
+    for name in _FIELDS:  # a problem may empty limits, which other options then give
+        if name in asked:
+            fields |= _change_fields(instance, name, asked[name])
     said = tuple(edit.text for edit in edits)
     if not fields:
         return instance, said
@@ -191,13 +190,13 @@ def _find_field(instance: Instance, option: str) -> str:
     return next((field for field in _FIELDS[option] if field in known), "")
 
 
-def write_amendments(changes: dict[str, Any]) -> list[str]:
-    """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
-    asked, edits = _take_apart(changes)
+def write_options(options: dict[str, Any]) -> list[str]:
+    """Write options that change an instance, or say how it is solved, for a command line that does likewise."""
+    asked, edits = _take_apart(options)
     written = [(_SET, edit.text) for edit in edits]
-    written += [
-        (f"--{option}", f"{value!r}s" if isinstance(value, float) else str(value)) for option, value in asked.items()
-    ]
+    for name, value in asked.items():
+        is_duration = isinstance(value, float) and name != "gap"
+        written.append((f"--{name.replace('_', '-')}", f"{value!r}s" if is_duration else str(value)))
     return [part for pair in written for part in pair]
 
 

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from optplan.cli.commands import command
-from optplan.cli.options import BANDWIDTH, FILE, WIDTHS, argument, flag, named, option
+from optplan.cli.options import BANDWIDTH, FILE, WIDTHS, argument, by_name, named, option
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.instances.model_cards import CardSpeedup
     from optplan.reporting.tables import Shown
 
-_EXAMPLES = (
-    "optplan import card llama.yaml --gpu h100 --nodes-of 8 --network 400gbit --widths 8..256 -o llama.json",
-    "optplan import card config.json --global-batch 512 --sequence-length 4096 --gpu a100-80gb --gpu h100 -o llm.json",
-)
-
-
-def _read_types(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read ``h100``, or ``H100-SXM=h100`` under the name that an instance gives it; click calls this."""
-    types: dict[str, str] = {}
-    for text in texts:
-        name, equals, gpu = text.partition("=")
-        if not name or name in types or (equals and not gpu):
-            raise UsageError(f"{flag(option)}: got {text!r}; each type once is needed, as in h100 or H100-SXM=h100")
-        types[name] = gpu or name
-    return types
-
 
 @command(
     name="card",
     short_help="Speedups of a language model, from its model card.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import card llama.yaml --gpu h100 --nodes-of 8 --network 400gbit --widths 8..256 -o llama.json",
+        "optplan import card config.json --global-batch 512 --sequence-length 4096 --gpu a100-80gb --gpu h100 --json",
+    ),
     renamed=named("widths", "gpu") | {"network_gbit_per_s": "--network", "gpus_per_node": "--nodes-of"},
     writes={"output": "the class's fields as JSON, for `optplan import log --card`"},
 )
@@ -46,10 +32,9 @@ def import_card(
     *,
     gpus: dict[str, str] = option(
         "--gpu",
-        multiple=True,
+        **by_name("each type once is needed, as in h100 or H100-SXM=h100", names_itself=True),
         required=True,
         metavar="[NAME=]TYPE",
-        callback=_read_types,
         help="h100, a100-80gb, ...; with the name that instances give it, where that is another. May be repeated: the "
         "speedups on all are relative to the first.",
     ),

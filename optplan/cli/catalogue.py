@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pkgutil import resolve_name
+from typing import Annotated, Any, Literal
 
 import click
 
+import optplan
 from optplan import wings
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command
@@ -17,11 +19,7 @@ from optplan.cli.options import INSTANCE, argument, known_name, list_formulation
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import InfeasibleError, UsageError
 
-if TYPE_CHECKING:
-    from optplan.contracts import Instance
-    from optplan.contracts.registry import SolverEntry
-
-RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.named("RECORDS"))
+RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", *wings.brought("RECORDS"))
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
 #: What a table shows of the records; ``--json`` has all.
@@ -79,26 +77,25 @@ def show(
     return outputs.exit_code(0)
 
 
-def _show_picture(instance: Instance, outputs: Outputs) -> int:
+def _show_picture(instance: optplan.Instance, outputs: Outputs) -> int:
     """Solve an instance and write a figure of its plan over time."""
-    from optplan.reporting.reports import build_figures, draw_plan
-    from optplan.solving import solve
+    from optplan.reporting.reports import build_figures
 
     if outputs.as_json:
         raise UsageError("--plot draws, which is no JSON; leave out --json")
     with Progress("solving", instance.objective_unit) as progress:
-        result = solve(instance, ranges=False, on_event=progress.listen)
+        result = optplan.solve(instance, ranges=False, on_event=progress.listen)
     if result.solution is None:
         reason = result.infeasibility.reason if result.infeasibility else f"none was found ({result.termination})"
         raise InfeasibleError(f"there is no plan to draw: {reason}")
-    figures = [("The plan", draw_plan(instance, result))]
+    figures = [("The plan", optplan.draw_plan(instance, result))]
     outputs.save_text("--plot", lambda _: build_figures(instance.name, f"The plan of {result.solver}", figures))
     return outputs.exit_code(0)
 
 
 def list_kinds() -> list[str]:
     """List what there are lists of."""
-    return [*_LISTS, *wings.named("LISTS")]
+    return [*_LISTS, *wings.brought("LISTS")]
 
 
 @command(
@@ -115,9 +112,7 @@ def list_registered(
 
     With --json, an object that has a list for each kind.
     """
-    from optplan.contracts.parts import load
-
-    listing = _LISTS | {name: load(home) for name, home in wings.named("LISTS").items()}
+    listing = _LISTS | {name: resolve_name(home) for name, home in wings.brought("LISTS").items()}
     found = {name: list_records() for name, list_records in listing.items() if kind in (None, name)}
     if as_json:
         print_json(found)
@@ -147,8 +142,6 @@ def schema(
     as_json: bool,  # noqa: ARG001 - it is JSON in any case
 ) -> int:
     """Print the JSON Schema of a kind of file."""
-    from optplan.contracts import Explanation
-    from optplan.contracts.parts import load
     from optplan.formulations import formulation_named
 
     if record == "plan" and formulation is None:
@@ -157,15 +150,12 @@ def schema(
     declared = formulation_named(formulation or "boa")
     if record in _OPTIONAL_RECORDS:
         getattr(declared, _OPTIONAL_RECORDS[record])  # refuses what the formulation has not
-    types: dict[str, Callable[[], Any]] = {
-        "instance": lambda: declared.instance_type,
-        "result": declared.result_type,
-        "plan": lambda: declared.plan_type,
-        "explanation": lambda: Explanation,
-        "sensitivity": lambda: declared.sensitivity_type,
-        **{name: partial(load, home) for name, home in wings.named("RECORDS").items()},
-    }
-    print_json(types[record]().model_json_schema())
+    if record in wings.brought("RECORDS"):
+        kind = resolve_name(wings.brought("RECORDS")[record])
+    else:
+        shared = {"explanation": optplan.Explanation, "result": declared.result_type()}
+        kind = shared.get(record) or getattr(declared, f"{record}_type")
+    print_json(kind.model_json_schema())
     return 0
 
 
@@ -180,24 +170,21 @@ def _describe_plans() -> dict[str, Any]:
     return TypeAdapter(any_plan).json_schema()
 
 
-def _read(name: str, sizes: dict[str, int]) -> Instance:
-    from optplan.instances.files import read_instance
+def _read(name: str, sizes: dict[str, int]) -> optplan.Instance:
     from optplan.instances.library import GENERATED, build_named
 
     if not sizes:
-        return read_instance(name)
+        return optplan.read_instance(name)
     if name not in GENERATED:
         message = f"--{next(iter(sizes))}: {name} is not generated, so its size is fixed; generated are: "
         raise UsageError(message + ", ".join(GENERATED))
     return build_named(name, **sizes)
 
 
-def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs) -> int:
+def _show_model(instance: optplan.Instance, form: Literal["lp", "mps"], outputs: Outputs) -> int:
     if outputs.as_json:
         raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
-    from optplan.solving import model
-
-    text = model(instance).write(form)
+    text = optplan.model(instance).write(form)
     if "--out" not in outputs:
         print_text(text)
     outputs.save_text("--out", lambda _: text)
@@ -227,24 +214,21 @@ def _list_solvers() -> list[dict[str, Any]]:
     from optplan.formulations import formulations
 
     return [
-        {"formulation": formulation.name, **_describe_solver(entry)}
+        {
+            "formulation": formulation.name,
+            "name": entry.name,
+            "problems": sorted(entry.problems),
+            "policies": sorted(entry.policies),
+            "exact": entry.exact,
+            "proofs": sorted(entry.proofs),
+            "needs": entry.needs or None,
+            "missing": None if entry.available() else entry.needs,
+            "max_cells": entry.max_cells,
+            "summary": entry.summary,
+        }
         for formulation in formulations().values()
         for entry in formulation.solvers
     ]
-
-
-def _describe_solver(entry: SolverEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "problems": sorted(entry.problems),
-        "policies": sorted(entry.policies),
-        "exact": entry.exact,
-        "proofs": sorted(entry.proofs),
-        "needs": entry.needs or None,
-        "missing": None if entry.available() else entry.needs,
-        "max_cells": entry.max_cells,
-        "summary": entry.summary,
-    }
 
 
 def _list_formulations() -> list[dict[str, Any]]:

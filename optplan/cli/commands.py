@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from itertools import pairwise
+from pkgutil import resolve_name
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from optplan import wings
+from optplan.cli.console import be_quiet, tidy_warnings
+from optplan.cli.failures import EXIT_USAGE
 from optplan.cli.options import FILE, flag, list_declared
 from optplan.errors import DataError, UsageError, nearest_name_hint
 
@@ -49,9 +51,6 @@ _SECTIONS = {
 
 #: Columns of commands' names in the help, at most.
 _NAME_WIDTH = 20
-
-#: Where a command keeps the arguments that it was called with.
-_ARGUMENTS = "optplan.arguments"
 
 
 class HeadedOption(click.Option):
@@ -110,15 +109,14 @@ class Command(_WithExamples):
                 ["-q", "--quiet"],
                 is_flag=True,
                 expose_value=False,
-                callback=_be_quiet,
+                callback=be_quiet,
                 help="Tell nothing on stderr but warnings and errors: no progress, no files written.",
             ),
             click.Option(["--traceback"], is_flag=True, expose_value=False, help="Show internal errors in full."),
         ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments, for commands that tell how to repeat them."""
-        ctx.meta[_ARGUMENTS] = tuple(args)
+        """Read the options; one that only commands for a value of another option take is refused as that."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -133,12 +131,9 @@ class Command(_WithExamples):
         own = dict.fromkeys(param.heading for param in self.params if isinstance(param, HeadedOption))
         sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *own, *_SECTIONS)}
         for param in self.get_params(ctx):
-            if isinstance(param, click.Argument):  # they stand in the first line
-                continue
-            record = param.get_help_record(ctx)
+            record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)  # see the first line
             if record is not None:
-                usual = shared.get(str(param.name), "Options")
-                sections[param.heading if isinstance(param, HeadedOption) else usual].append(record)
+                sections[getattr(param, "heading", shared.get(str(param.name), "Options"))].append(record)
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
@@ -146,8 +141,6 @@ class Command(_WithExamples):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - whatever the command returns
         """Run the command; warnings about the data go to stderr, once each."""
-        from optplan.cli.console import tidy_warnings
-
         own = {str(param.name): flag(param) for param in self.params}
         with tidy_warnings(), naming_options(own, self.renamed):
             if self.writes:
@@ -164,54 +157,29 @@ def command(name: str | None = None, **settings: Any) -> Callable[[Callable[...,
     return lambda run: click.command(name, cls=Command, params=list_declared(run), **settings)(run)
 
 
-def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
-    if wanted:
-        from optplan.cli.console import be_quiet
-
-        be_quiet(ctx)
-
-
 def _refuse_that_of_a_value(option: str, command: str | None) -> None:
     """Refuse an option that only commands for some values of another one take, which wings bring, and say which."""
-    brought = {words: home for wing in wings.wings() for words, home in wing.COMMANDS.items()}
-    of_values = {tuple(words.split()[1:]): home for words, home in brought.items() if words.startswith(f"{command} --")}
-    own = [words for words, home in of_values.items() if any(option in param.opts for param in _load(home).params)]
+    brought = wings.brought("COMMANDS").items()
+    of_values = {tuple(words.split()[1:]): home for words, home in brought if words.startswith(f"{command} --")}
+    own = [
+        words for words, home in of_values.items() if any(option in param.opts for param in resolve_name(home).params)
+    ]
     if own:
         values = " or ".join(value for _, value in own)
         raise UsageError(f"{option}: goes with {own[0][0]} {values}; leave it out")
 
 
+def is_typed(name: str) -> bool:
+    """Whether the user typed an option of the command, by its parameter."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def refuse_but(*taken: str, why: str) -> None:
     """Refuse the first option that was typed and neither is ``taken`` nor one that all commands have, saying why."""
-    ctx = click.get_current_context()
     allowed = {*taken, *_SECTIONS["Common options"], "as_json", "force"}
-    for param in ctx.command.params:
-        is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if isinstance(param, click.Option) and is_typed and param.name not in allowed:
+    for param in click.get_current_context().command.params:
+        if isinstance(param, click.Option) and param.name not in allowed and is_typed(str(param.name)):
             raise UsageError(f"{flag(param)}: {why}; leave it out")
-
-
-def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
-    """Return the command line that runs, writing its result to a file, less what prints, writes or is dropped."""
-    ctx = click.get_current_context()
-    left_out = {*_SECTIONS["Write and print"], *dropped}
-    takes = {
-        opt: not param.is_flag
-        for param in ctx.command.params
-        if isinstance(param, click.Option)
-        for opt in param.opts
-        if str(param.name) in left_out
-    }
-    kept, skips = [], False
-    for argument in ctx.meta[_ARGUMENTS]:
-        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
-        if not skips and name in takes:
-            skips = takes[name] and argument == name
-            continue
-        if not skips:
-            kept.append(argument)
-        skips = False
-    return [*ctx.command_path.split(), *kept, "-o", result]
 
 
 class Group(_WithExamples, click.Group):
@@ -236,8 +204,6 @@ class Group(_WithExamples, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Write the help where no command is given, line by line and not as an error's message."""
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
-            from optplan.cli.failures import EXIT_USAGE
-
             click.echo(ctx.get_help(), err=True)
             ctx.exit(EXIT_USAGE)
         return super().parse_args(ctx, args)
@@ -253,20 +219,20 @@ class Group(_WithExamples, click.Group):
         if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
         home = self._later.get(cmd_name) or self._of_wings().get(cmd_name)
-        if home is None:
-            return None
-        return _load(home)
+        found: click.Command | None = None if home is None else resolve_name(home)
+        return found
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
         """Find the command, that of an option's value if a wing has one; where there is none, name the nearest one."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
+            there = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+            known = [name for name, command in there.items() if command and not command.hidden]
             raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
         name, found, rest = super().resolve_command(ctx, args)
         given = [*pairwise(rest), *(each.split("=", 1) for each in rest if "=" in each)] if self._extended == "" else []
         homes = (wings.commands(f"{name} {one}").get(value) for one, value in given if one.startswith("--"))
         own = next(filter(None, homes), None)
-        return name, found if own is None else _load(own), rest
+        return name, found if own is None else resolve_name(own), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
@@ -284,18 +250,8 @@ class Group(_WithExamples, click.Group):
                 with formatter.section(heading):
                     formatter.write_dl(rows, col_max=_NAME_WIDTH)
 
-    def _is_hidden(self, ctx: click.Context, name: str) -> bool:
-        command = self.get_command(ctx, name)
-        return command is None or command.hidden
-
     def _of_wings(self) -> dict[str, str]:
         return {} if self._extended is None else wings.commands(self._extended)
-
-
-def _load(home: str) -> click.Command:
-    module, _, attribute = home.partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
-    return command
 
 
 def _is_empty(command: click.Command, ctx: click.Context) -> bool:

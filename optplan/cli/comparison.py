@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.amending import amend, amendments
+import optplan
+from optplan.cli.amending import amend, amendments, naming
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown
 from optplan.cli.options import TIME, argument, complete_instance, option
@@ -12,7 +13,6 @@ from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.comparison import Compared, Comparison
 
 
@@ -48,14 +48,13 @@ def compare(
 
     --set, --budget, --problem and --policy change both instances. Differences are no error: the exit code is 0.
     """
-    from optplan.reporting.comparison import compare as compare_both
     from optplan.reporting.comparison import tell_comparison
     from optplan.reporting.differences import Difference
     from optplan.reporting.pages import Page
 
     sides = [_read_side(name) for name in (name_a, name_b)]
     sides = _change_sides(sides, changes, solves=solves, time_limit=time_limit)
-    comparison = compare_both(*sides)
+    comparison = optplan.compare(*sides)
     data = comparison.to_json_data(with_equal=with_equal)
     outputs.answer(data, lambda: _show(comparison, with_equal=with_equal))
     outputs.save_table(lambda: data, Difference.COLUMNS, ([*row.values()] for row in data["rows"]))
@@ -65,12 +64,11 @@ def compare(
 
 
 def _read_side(name: str) -> Compared:
-    from optplan.contracts import Instance
     from optplan.instances.files import read_record
     from optplan.reporting.comparison import Compared
 
     record = read_record(name)
-    return Compared(name, instance=record) if isinstance(record, Instance) else Compared(name, answer=record)
+    return Compared(name, instance=record) if isinstance(record, optplan.Instance) else Compared(name, answer=record)
 
 
 def _change_sides(
@@ -89,23 +87,14 @@ def _change_sides(
         if side.instance is None:
             changed.append(side)
             continue
-        instance = _amend(side.name, side.instance, changes)
-        changed.append(Compared(side.name, instance, _solve(side.name, instance, time_limit) if solves else None))
+        with naming(side.name):  # a change that fits one instance need not fit the other
+            instance = amend(side.instance, changes)
+        answer = None
+        if solves:
+            with Progress(f"solving {side.name}", instance.objective_unit) as progress:
+                answer = optplan.solve(instance, time_limit_s=time_limit, on_event=progress.listen)
+        changed.append(Compared(side.name, instance, answer))
     return changed
-
-
-def _amend(name: str, instance: Instance, changes: dict[str, Any]) -> Instance:
-    try:
-        return amend(instance, changes)
-    except UsageError as error:  # a change that fits one instance need not fit the other
-        raise UsageError(f"{name}: {error}") from None
-
-
-def _solve(name: str, instance: Instance, time_limit_s: float | None) -> Result[Solution]:
-    from optplan.solving import solve
-
-    with Progress(f"solving {name}", instance.objective_unit) as progress:
-        return solve(instance, time_limit_s=time_limit_s, on_event=progress.listen)
 
 
 def _show(comparison: Comparison, *, with_equal: bool) -> list[Shown]:

@@ -90,14 +90,14 @@ def _writing_stdout() -> Iterator[None]:
         raise OutputError(f"stdout cannot be written ({error.strerror or error}); send it to another place") from None
 
 
-def be_quiet(ctx: click.Context) -> None:
-    """Let a command write nothing to stderr but warnings and errors."""
-    ctx.meta[_QUIET] = True
+def be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
+    """Let a command write nothing to stderr but warnings and errors, where that is wanted; click calls this."""
+    ctx.meta[_QUIET] = wanted
 
 
 def _is_quiet() -> bool:
     ctx = click.get_current_context(silent=True)
-    return ctx is not None and _QUIET in ctx.meta
+    return ctx is not None and bool(ctx.meta.get(_QUIET))
 
 
 def _in_notebook() -> bool:

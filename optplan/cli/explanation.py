@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from optplan.cli.amending import amendments_but, read_amended, restore, say_check
+import optplan
+from optplan.cli.amending import amendments_but, read_amended, say_check
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, TIME, argument, complete_instance, flag, option, parse_share
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-
-if TYPE_CHECKING:
-    from optplan.contracts import Explanation, Instance, Result, Solution
-
 
 #: What may be wrong, and what stands for what a log says of that.
 _KINDS = ("speedup", "noise", "size", "arrival")
@@ -41,8 +38,8 @@ def read_errors(_: click.Context, option: click.Parameter, texts: Sequence[str])
 
 
 def show_sensitivity(
-    instance: Instance,
-    result: Result[Solution],
+    instance: optplan.Instance,
+    result: optplan.Result[optplan.Solution],
     outputs: Outputs,
     *,
     errors: dict[str, float],
@@ -50,18 +47,16 @@ def show_sensitivity(
     **settings: Any,  # noqa: ANN401 - samples and their like, of analyse_sensitivity
 ) -> int:
     """Run a plan under sampled errors of its estimates; print and write it, and return the exit code."""
-    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.study.sampling import logged_errors
     from optplan.reporting.boa.sensitivity_views import draw_panels, list_figures, say_errors
     from optplan.reporting.presenters import Beside
     from optplan.reporting.reports import build_figures, build_report
-    from optplan.solving import analyse_sensitivity
 
     asked: dict[str, Any] = dict(errors)
-    if isinstance(instance, BoaInstance):
+    if isinstance(instance, optplan.BoaInstance):
         asked["by_class"] = logged_errors(instance, without=errors)
     with Progress("sampling") as progress:
-        found = analyse_sensitivity(instance, result, asked, on_event=progress.listen, **settings)
+        found = optplan.analyse_sensitivity(instance, result, asked, on_event=progress.listen, **settings)
 
     def draw(_: Path) -> str:
         times, uses = draw_panels(found)
@@ -156,13 +151,11 @@ def explain(
 
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
-    from optplan.instances.files import read_result
     from optplan.reporting.presenters import Beside
     from optplan.reporting.reports import build_report
-    from optplan.solving import explain as explain_result
 
     _refuse_instance(result_path)
-    result = read_result(result_path)
+    result = optplan.read_result(result_path)
     instance = read_solved(result, instance_name, changes)
     check = say_check(instance_name or result.instance_name, result_path, changes, solved=result.changes)
     if errors is not None:
@@ -173,14 +166,14 @@ def explain(
         )
     refuse_but("instance_name", "only", "time_limit", "output", "report", *changes, why="goes with --wrong")
     with Progress("explain") as progress:
-        explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
+        explanation = optplan.explain(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
     beside = Beside(verify_command=check, explanation=explanation)
     outputs.deliver(explanation, lambda: show_explanation(instance, explanation))
     outputs.save_text("--report", lambda _: build_report(instance, result, beside))
     return outputs.exit_code(0)
 
 
-def show_explanation(instance: Instance, explanation: Explanation) -> Iterator[Shown]:
+def show_explanation(instance: optplan.Instance, explanation: optplan.Explanation) -> Iterator[Shown]:
     """Show rates, the neighbours of each choice, and what is worth measuring."""
     from optplan.reporting.boa.breakdown import require_boa
     from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
@@ -201,7 +194,9 @@ def _refuse_instance(path: Path) -> None:
         )
 
 
-def read_solved(result: Result[Solution], name: str | None, changes: dict[str, Any]) -> Instance:
+def read_solved(
+    result: optplan.Result[optplan.Solution], name: str | None, changes: dict[str, Any]
+) -> optplan.Instance:
     """Read the instance that a result solves, by its name or that given, changed as for the solve; refuse another."""
     from optplan.instances.library import names
 
@@ -209,7 +204,7 @@ def read_solved(result: Result[Solution], name: str | None, changes: dict[str, A
         raise UsageError(
             f"the result solves {result.instance_name!r}, which is not in the library; say where it is: --instance FILE"
         )
-    instance = restore(read_amended(name or result.instance_name, changes), result)
+    instance = read_amended(name or result.instance_name, changes, result)
     if instance.content_hash() != result.instance_hash:
         raise UsageError(
             f"the result solves {result.instance_name!r} with hash {result.instance_hash[:12]}, and what was given has "

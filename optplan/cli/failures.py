@@ -36,7 +36,7 @@ def report(error: Exception, *, as_json: bool = False, with_traceback: bool = Fa
         click.echo(f"{click.style('error:', fg='red')} {message}", err=True, color=color_wanted())
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"Try '{error.ctx.command_path} --help' for help.", err=True)
-    return _exit_code(error)
+    return int(getattr(error, "exit_code", EXIT_INTERNAL))  # ours have one, and click's
 
 
 def _message(error: Exception) -> str:
@@ -55,9 +55,3 @@ def _message(error: Exception) -> str:
         f"This is a bug of optplan. Please report it with the command and these versions: {running}.\n"
         "--traceback shows where it happened."
     )
-
-
-def _exit_code(error: Exception) -> int:
-    if isinstance(error, OptplanError):
-        return error.exit_code
-    return EXIT_USAGE if isinstance(error, click.ClickException) else EXIT_INTERNAL

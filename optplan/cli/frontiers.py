@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.amending import amend, amendments
+import optplan
+from optplan.cli.amending import amend, amendments, naming
 from optplan.cli.commands import command, refuse_but
-from optplan.cli.console import Progress, note, print_answer, print_json
-from optplan.cli.failures import report
+from optplan.cli.console import Progress, Shown, note, print_answer, print_json
 from optplan.cli.frontier_questions import MORE_POINTS, answer_questions, show_pareto
 from optplan.cli.options import BUDGET, INSTANCES, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
-from optplan.errors import InfeasibleError, OptplanError, UsageError
+from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance
@@ -93,7 +93,7 @@ def frontier(
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
-    from optplan.reporting.boa.frontier_tables import tell_curves
+    from optplan.reporting.boa.frontier_tables import list_asked, list_reached, present_frontier, tell_curves
     from optplan.reporting.pages import Page
 
     if by is not None:  # whoever brings it has a command of its own, which is called in the place of this one
@@ -116,45 +116,41 @@ def frontier(
     alone = len(instances) == 1
     views = [_view(label, instance, questions, points, time_limit, alone=alone) for label, instance in instances]
     _check_outputs(outputs, views)
-    failure = 0
     for position, view in enumerate(views):
         if not outputs.as_json:
-            _print_frontier(view, is_first=position == 0)
+            told = present_frontier(view.label, view.instance, view.frontier, view.shown, more=MORE_POINTS)
+            print_answer(*([""] if position else []), *told, *_set_apart(list_asked(view)))
         for solver in solvers:
-            failure = _sweep(view, solver, time_limit, as_json=outputs.as_json) or failure
+            with outputs.forgiving():
+                _sweep(view, solver, time_limit)
             if not outputs.as_json:
-                _print_sweep(view, solver)
+                print_answer(*_set_apart(list_reached(view, solver)))
     if outputs.as_json:
         print_json(_write_records(views))
     outputs.save_table(lambda: _write_records(views), *_list_cells(views))
     outputs.save_text("--plot", lambda _: _write_figure(views))
     title = f"What budgets buy: {', '.join(view.label for view in views)}"
     outputs.save_page("--report", lambda: Page("", title, sections=[tell_curves(views)]))
-    return outputs.exit_code(failure)
+    return outputs.exit_code(0)
 
 
 def read_each(names: Sequence[str]) -> dict[str, Instance]:
     """Read the instances, by what the user calls them; standard input is read once."""
-    from optplan.instances.files import read_instance
-
     twice = [name for position, name in enumerate(names) if name in names[:position]]
     if twice:
         message = f"INSTANCE: {twice[0]!r} is given twice; to compare it with itself changed, write the changed one "
         raise UsageError(f"{message}to a file, as in optplan show {twice[0]} --set budget=150gpu -o changed.json")
-    return {name: read_instance(name) for name in names}
+    return {name: optplan.read_instance(name) for name in names}
 
 
 def _find_plans(read: Mapping[str, Instance], changes: dict[str, Any]) -> Instance | None:
     """Return the only instance, changed as users asked, if its frontier is a list of plans; refuse one of several."""
     from optplan.formulations import formulation_of
 
-    for name, instance in read.items():
-        if formulation_of(instance).declares("build_pareto"):
-            if len(read) > 1:
-                message = f"{name}: its frontier is a list of plans, which is shown alone; give no other instance"
-                raise UsageError(message)
-            return amend(instance, changes)
-    return None
+    plans = [name for name, instance in read.items() if formulation_of(instance).declares("build_pareto")]
+    if plans and len(read) > 1:
+        raise UsageError(f"{plans[0]}: its frontier is a list of plans, which is shown alone; give no other instance")
+    return amend(read[plans[0]], changes) if plans else None
 
 
 def _amend_all(
@@ -164,22 +160,17 @@ def _amend_all(
     from optplan.reporting.boa.breakdown import require_boa
     from optplan.solving import choose_solver
 
-    instances = []
+    instances = {}
     for name, instance in read.items():
-        try:
-            instances.append(require_boa(amend(instance, changes)))
-        except UsageError as error:  # a change that fits one instance need not fit the other
-            raise error if len(read) == 1 else UsageError(f"{name}: {error}") from None
-    for instance in instances:
+        with naming(name, alone=len(read) == 1):  # a change that fits one instance need not fit the other
+            instances[name] = require_boa(amend(instance, changes))
+    for boa in instances.values():
         for solver in solvers:
-            choose_solver(instance, solver)
-    known = [instance.name for instance in instances]
+            choose_solver(boa, solver)
+    known = [boa.name for boa in instances.values()]
     return [
-        (
-            instance.name if instance.name == name or known.count(instance.name) == 1 else f"{instance.name} ({name})",
-            instance,
-        )
-        for name, instance in zip(read, instances, strict=True)
+        (boa.name if boa.name == name or known.count(boa.name) == 1 else f"{boa.name} ({name})", boa)
+        for name, boa in instances.items()
     ]
 
 
@@ -188,18 +179,15 @@ def _view(
 ) -> FrontierCurve:
     from optplan.reporting.boa.figures import FrontierCurve
     from optplan.reporting.pareto import thin
-    from optplan.solving import frontier as build_frontier
 
     with Progress("frontier" if alone else f"frontier of {label}"):
-        line = build_frontier(instance, time_limit_s=time_limit_s)
+        line = optplan.frontier(instance, time_limit_s=time_limit_s)
         if time_limit_s is not None and line.solve_seconds >= time_limit_s and not line.exact_between:
             note(
                 f"{label}: the time limit left {len(line.budgets)} points; with more time there are others between them"
             )
-        try:
+        with naming(label, alone=alone):
             answers = answer_questions(instance, line, **questions)
-        except InfeasibleError as error:
-            raise error if alone else InfeasibleError(f"{label}: {error}") from None
     shown = [line.at(float(line.budgets[row])) for row in thin(len(line.budgets), most)]
     return FrontierCurve(label, instance, line, {}, answers, shown)
 
@@ -218,8 +206,12 @@ def _check_outputs(outputs: Outputs, views: Sequence[FrontierCurve]) -> None:
         raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
 
 
-def _sweep(view: FrontierCurve, solver: str, time_limit_s: float | None, *, as_json: bool) -> int:
-    """Let a solver solve at each budget shown or asked for; a failure is reported, and costs nothing that was found."""
+def _set_apart(parts: Sequence[Shown]) -> list[Shown]:
+    return [each for part in parts for each in ("", part)]
+
+
+def _sweep(view: FrontierCurve, solver: str, time_limit_s: float | None) -> None:
+    """Let a solver solve at each budget shown or asked for; what it found stays where it fails at one of them."""
     from optplan.progress import Event
     from optplan.reporting.boa.gathering import sweep_budgets
 
@@ -227,42 +219,29 @@ def _sweep(view: FrontierCurve, solver: str, time_limit_s: float | None, *, as_j
     # Breakpoints flatter solvers: there the best plan is a pure one. The user's own budgets lie anywhere.
     by_budget = {point.budget: point for point in (*view.shown, *(a.point for a in view.asked if a.is_at))}
     points = [by_budget[budget] for budget in sorted(by_budget)]
-    try:
-        with Progress(f"solver {solver} on {view.label}") as progress:
-            for point in sweep_budgets(view.instance, points, solver, time_limit_s=time_limit_s):
-                found.append(point)
-                done = len(found)
-                progress.listen(Event(f"{done} of {len(points)} budgets", elapsed_s=0.0, fraction=done / len(points)))
-    except OptplanError as error:
-        return report(error, as_json=as_json)
-    return 0
+    with Progress(f"solver {solver} on {view.label}") as progress:
+        for point in sweep_budgets(view.instance, points, solver, time_limit_s=time_limit_s):
+            found.append(point)
+            done = len(found)
+            progress.listen(Event(f"{done} of {len(points)} budgets", elapsed_s=0.0, fraction=done / len(points)))
 
 
 def _write_records(views: Sequence[FrontierCurve]) -> dict[str, Any] | list[Any]:
-    records = [_write_record(view) for view in views]
-    return records[0] if len(records) == 1 else records
-
-
-def _write_record(view: FrontierCurve) -> dict[str, Any]:
-    """Write a frontier as plain data: every breakpoint, the answers in their order, and what solvers reach."""
+    """Write frontiers as plain data: every breakpoint, the answers in their order, and what solvers reach."""
     from optplan.reporting.sections import share_load
 
-    line = view.frontier
-    record = {
-        "formulation": line.formulation,
-        "instance_name": line.instance_name,
-        "instance_hash": line.instance_hash,
-        "evidence": share_load(view.instance),
-        "budget_unit": line.budget_unit,
-        "objective_unit": line.objective_unit,
-        "exact_between": line.exact_between,
-        "solve_seconds": line.solve_seconds,
-        "points": [point.to_json_data() for point in line.points()],
-        "answers": [answer.to_json_data() for answer in view.asked],
-    }
-    if view.sweeps:
-        record["solver_points"] = [point.to_json_data() for points in view.sweeps.values() for point in points]
-    return record
+    records = []
+    for view in views:
+        line = view.frontier
+        names = ("budget_unit", "objective_unit", "exact_between", "solve_seconds")
+        record = view.instance.origin() | {"evidence": share_load(view.instance)}
+        record |= {name: getattr(line, name) for name in names}
+        record |= {"points": [point.to_json_data() for point in line.points()]}
+        record |= {"answers": [answer.to_json_data() for answer in view.asked]}
+        if view.sweeps:
+            record["solver_points"] = [point.to_json_data() for points in view.sweeps.values() for point in points]
+        records.append(record)
+    return records[0] if len(records) == 1 else records
 
 
 def _list_cells(views: Sequence[FrontierCurve]) -> tuple[list[str], Sequence[Sequence[object]]]:
@@ -284,19 +263,3 @@ def _write_figure(views: Sequence[FrontierCurve]) -> str:
 
     names = ", ".join(dict.fromkeys(view.label for view in views))
     return build_figures(names, f"Frontier of {names}", [("What every budget buys", draw_frontiers(views))])
-
-
-def _print_frontier(view: FrontierCurve, *, is_first: bool) -> None:
-    from optplan.reporting.boa.frontier_tables import list_asked, present_frontier
-
-    first = [] if is_first else [""]
-    print_answer(*first, *present_frontier(view.label, view.instance, view.frontier, view.shown, more=MORE_POINTS))
-    for part in list_asked(view):
-        print_answer("", part)
-
-
-def _print_sweep(view: FrontierCurve, solver: str) -> None:
-    from optplan.reporting.boa.frontier_tables import list_reached
-
-    for part in list_reached(view, solver):
-        print_answer("", part)

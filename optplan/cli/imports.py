@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TypeVar
 
 import click
 
+import optplan
 from optplan.cli.commands import Group
-from optplan.cli.options import flag, parse_price
+from optplan.cli.options import by_name, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
-if TYPE_CHECKING:
-    from optplan.contracts import Instance
-    from optplan.formulations.boa.data.instance import BoaInstance
-
-_Instance = TypeVar("_Instance", bound="Instance")
+_Instance = TypeVar("_Instance", bound="optplan.Instance")
 
 
-def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str | None, float | str]:
-    """Read US dollars per hour by GPU type, None for the only one; ``aws:p4d.24xlarge``, which ships, stays so."""
-    prices: dict[str | None, float | str] = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
-        key = name if equals else None
-        if key in prices:
-            raise UsageError(f"{flag(option)}: two prices {f'of {name!r} ' if name else ''}are given; give one")
-        if ":" in value:
-            prices[key] = value
-            continue
-        prices[key] = parse_price(value, what=flag(option), typed=text)
-    return prices
+def _read_price(text: str, *, what: str) -> float | str:
+    return text if ":" in text else parse_price(text, what=what)
+
+
+#: US dollars per hour by type, under an empty name for the only one; ``aws:p4d.24xlarge``, which ships, stays so.
+PRICES = by_name("a price is needed, as in 0.978usd/hour or t4=aws:g4dn.xlarge", _read_price) | {"metavar": "AMOUNT"}
 
 
 @click.group(
@@ -56,8 +46,8 @@ def import_data() -> None:
     """Make an instance from a log of jobs or a public trace, or fill in prices and how often spot VMs are lost."""
 
 
-def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str], source: str) -> BoaInstance:
-    """Return the instance with the prices that the user gave, by GPU type; None stands for the only one."""
+def price_types(instance: optplan.BoaInstance, prices: Mapping[str, float | str], source: str) -> optplan.BoaInstance:
+    """Return the instance with the prices that the user gave, by GPU type; an empty name stands for the only one."""
     from optplan.instances.instance_prices import find_price, name_prices, set_prices
 
     for gpu_type, price in name_prices(prices, instance.gpu_types).items():

@@ -8,20 +8,31 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import optplan
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import FILE, TIME, argument, flag, known_name, list_declared, named, option, with_options
+from optplan.cli.imports import PRICES, price_types, rename, require_target
+from optplan.cli.options import (
+    FILE,
+    TIME,
+    argument,
+    by_name,
+    flag,
+    known_name,
+    list_declared,
+    named,
+    option,
+    with_options,
+)
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError, show_value
 
 if TYPE_CHECKING:
-    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.job_logs import LogReading
     from optplan.instances.job_logs.columns import Jobs
     from optplan.instances.job_logs.naming import Classes
@@ -32,12 +43,6 @@ if TYPE_CHECKING:
 
 #: Jobs of a class among which names are looked for that are shown.
 _LOOKED_AT = 1000
-_EXAMPLES = (
-    "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
-    "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
-    "optplan import log jobs.json --from kubernetes --class-column app --throughput vision=vision.json -o mine.json",
-    "optplan import log runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
-)
 
 
 def list_formats() -> list[str]:
@@ -58,64 +63,32 @@ def _read_columns(_: click.Context, option: click.Parameter, texts: Sequence[str
     return columns
 
 
-def _read_by_class(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read ``vision=linear``, or a value for all classes under an empty name; click calls this."""
-    values: dict[str, str] = {}
-    for text in texts:
-        name, _equals, value = text.rpartition("=")
-        if not value or name in values:
-            message = f"{flag(option)}: got {text!r}; give a value once for a class, as in vision=..., or for all"
-            raise UsageError(message)
-        values[name] = value
-    return values
+def _read_rule(text: str, *, what: str) -> Rule:
+    from optplan.instances.job_logs.records import Rule
+
+    if text not in list(Rule):
+        raise UsageError(f"{what}: {show_value(text)} is not known; keep, count or drop are allowed")
+    return Rule(text)
 
 
-def _read_rules(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Rule]:
-    """Read ``failed=drop``, a state in our words or the log's, which may leave it empty; click calls this."""
-    from optplan.instances.job_logs.records import Rule, read_ending
-
-    rules: dict[str, Rule] = {}
-    for text in texts:
-        ending, equals, rule = text.partition("=")
-        if not equals:
-            raise UsageError(f"{flag(option)}: got {text!r}; a state and a rule are needed, as in failed=drop")
-        if rule not in list(Rule):
-            raise UsageError(
-                f"{flag(option)}: {ending}={show_value(rule)} is not known; keep, count or drop are allowed"
-            )
-        rules[read_ending(ending)] = Rule(rule)
-    return rules
+def _read_epochs(text: str, *, what: str) -> tuple[float, ...]:
+    """Read ``2:4:3`` (relative sizes) or ``3`` (so many alike)."""
+    try:
+        shares = tuple(float(part) for part in text.split(":"))
+        if len(shares) == 1:
+            shares = (1.0,) * int(text)
+    except ValueError:
+        shares = ()
+    if not shares or not all(0.0 < share < float("inf") for share in shares):
+        raise UsageError(f"{what}: got {text!r}; a number of epochs (3) or their relative sizes (2:4:3) are needed")
+    return shares
 
 
-def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Read ``vision=2:4:3`` (relative sizes) or ``vision=3`` (so many alike); click calls this."""
-    epochs = {}
-    for name, value in _read_by_class(context, option, texts).items():
-        try:
-            shares = tuple(float(part) for part in value.split(":"))
-            if len(shares) == 1:
-                shares = (1.0,) * int(value)
-        except ValueError:
-            shares = ()
-        if not shares or not all(0.0 < share < float("inf") for share in shares):
-            raise UsageError(
-                f"{flag(option)}: got {value!r}; a number of epochs (3) or their relative sizes (2:4:3) are needed"
-            )
-        epochs[name] = shares
-    return epochs
-
-
-class JobLog(NamedTuple):
-    """What came of a log: the instance, the jobs of each class, and the size of each in hours."""
-
-    instance: BoaInstance
-    classes: Classes
-    sizes: dict[str, FloatArray]
+_BY_CLASS = by_name("give a value once for a class, as in vision=..., or for all")
 
 
 def read_job_log(
     log: Path,
-    name: str | None = None,
     *,
     form: str = option(
         "--from",
@@ -142,9 +115,8 @@ def read_job_log(
     until: str | None = option(metavar="TIME", help="Only jobs submitted before then; the log's last unless given."),
     rules: dict[str, Rule] = option(
         "--rule",
-        multiple=True,
+        **by_name("a state and a rule are needed, as in failed=drop", _read_rule, alone=False),
         metavar="STATE=RULE",
-        callback=_read_rules,
         help="What jobs that ended so stand for: keep (arrival and size), count (arrival only) or drop. Unless "
         "told otherwise, running and pending ones are counted, all others kept.",
     ),
@@ -166,32 +138,28 @@ def read_job_log(
     ),
     cards: dict[str, str] = option(
         "--card",
-        multiple=True,
+        **by_name("say of which class it is, as in llm=llama.json", alone=False),
         metavar="CLASS=FILE",
-        callback=_read_by_class,
         help="Speedup of a language model by its card: what `optplan import card` wrote, or the card itself, for "
         "GPUs of the log's type as they are usually joined. The runs set the seconds; where they contradict the card, "
         "that is said, and its band widened.",
     ),
     assumed: dict[str, str] = option(
         "--assume",
-        multiple=True,
+        **_BY_CLASS,
         metavar="[CLASS=]LAW",
-        callback=_read_by_class,
         help="Speedup where none is measured and you know it: amdahl:FRACTION (the serial one), power:EXPONENT or "
         "linear; for all classes whose jobs ran at one width only, or for one. Every answer says what rests on it.",
     ),
     fit_runs: dict[str, str] = option(
-        multiple=True,
+        **_BY_CLASS,
         metavar="[CLASS=]RUNS",
-        callback=_read_by_class,
         help="Speedups that nobody states are fitted to the log's runs at several widths: to those that completed, "
         "which alone say how long a job takes, to all, or to none.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(
-        multiple=True,
+        **by_name("give a value once for a class, as in vision=..., or for all", _read_epochs),
         metavar="[CLASS=]N",
-        callback=_read_epochs,
         help="So many epochs alike, or their relative sizes, as in 2:4:3; one unless given.",
     ),
     max_width: int | None = option(
@@ -201,15 +169,16 @@ def read_job_log(
         "at most twice the widest that ran, unless given.",
     ),
     rescale: float | None = option(type=TIME, help="What a start or a change of width costs: 90s."),
-) -> JobLog:
-    """Read the jobs of a log by the options of ``optplan import log``, which other commands have, too."""
+) -> tuple[optplan.BoaInstance, Classes, dict[str, FloatArray]]:
+    """Read a log by the options of ``optplan import log``: the instance, the jobs of each class, the hours of each."""
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
-    from optplan.instances.job_logs.records import RULES
+    from optplan.instances.job_logs.records import RULES, read_ending
     from optplan.instances.job_logs.speedups import Measured, SpeedupSources, list_types, read_measured
 
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
+    rules = {read_ending(state): rule for state, rule in rules.items()}
     useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}
     for each, given in useless.items():
         if given:
@@ -236,7 +205,7 @@ def read_job_log(
     if class_pattern is None and class_column is None and not yes:
         _confirm(classes)
     terms = LogTerms(
-        name=name or log.stem,
+        name=log.stem,
         source=_tell_reading(log, reading, rules),
         classes=said,
         since_s=reading.since_s,
@@ -251,7 +220,7 @@ def read_job_log(
         found = _read_cards(cards, list_types(jobs) if gpu_type is None else [gpu_type], ran, max_width)
         sources = SpeedupSources(measured, assumed, fit_runs=fit_runs, cards=found)
         made, sizes = build_log_instance(classes, sources, terms, left_out)
-    return JobLog(made, classes, sizes)
+    return made, classes, sizes
 
 
 #: Parameters of :func:`read_job_log` that are options.
@@ -261,7 +230,12 @@ LOG_OPTIONS = tuple(str(each.name) for each in list_declared(read_job_log))
 @command(
     name="log",
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
+        "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
+        "optplan import log jobs.json --from kubernetes --class-column app --throughput vision=vision.json --json",
+        "optplan import log runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
+    ),
     renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
     writes={
         "output": "the instance as JSON; needed unless --json is given",
@@ -274,11 +248,9 @@ LOG_OPTIONS = tuple(str(each.name) for each in list_declared(read_job_log))
 def import_log(
     log: Path = argument(metavar="LOG", type=FILE),
     *,
-    prices: dict[str | None, float | str] = option(
+    prices: dict[str, float | str] = option(
         "--price",
-        multiple=True,
-        metavar="AMOUNT",
-        callback=read_prices,
+        **PRICES,
         help="Of one GPU, such as 0.978usd/hour, lambda:H100, azure:T4@eastus:spot or runpod-2026-05.csv:H100.",
     ),
     price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
@@ -291,22 +263,21 @@ def import_log(
     sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
     table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
     """
-    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.csv_tables import is_parquet, load_polars
     from optplan.instances.job_logs.jobs_table import write_jobs
 
     require_target(outputs)
     if is_parquet(outputs.path("--jobs") or log.with_suffix("")):
         load_polars()  # before the work, and before anything is written
-    made, classes, sizes = read_job_log(log, name, **{each: options.pop(each) for each in LOG_OPTIONS})
+    made, classes, sizes = read_job_log(log, **{each: options.pop(each) for each in LOG_OPTIONS})
     instance = amend(rename(price_types(made, prices, price_source), name), options)
-    assert isinstance(instance, BoaInstance)
+    assert isinstance(instance, optplan.BoaInstance)
     outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
     outputs.save_page("--report", lambda: _build_page(instance, classes, sizes, log.stem))
     return deliver(instance, outputs)
 
 
-def _build_page(instance: BoaInstance, classes: Classes, sizes: dict[str, FloatArray], name: str) -> Page:
+def _build_page(instance: optplan.BoaInstance, classes: Classes, sizes: dict[str, FloatArray], name: str) -> Page:
     from optplan.instances.job_traces import gather_trace
     from optplan.reporting.boa.logs import build_log_page
 
@@ -322,8 +293,6 @@ def _read_cards(
     """Read the cards of classes; what has to be computed is so at the widths that ran, and their doublings."""
     from optplan.instances.model_cards import read_card_speedup
 
-    if "" in cards:
-        raise UsageError(f"--card: got {cards['']!r}; say of which class it is, as in llm={cards['']}")
     most = max_width or max(ran, default=1)
     widths = sorted({width for width in ran if width <= most} | {1 << power for power in range(most.bit_length())})
     return {name: read_card_speedup(Path(path), types, widths) for name, path in cards.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -53,12 +53,12 @@ class _DataKind(_PathKind):
         return data
 
 
-def parse_price(text: str, *, what: str, typed: str = "") -> float:
-    """Read a price into US dollars per hour; ``typed`` is all that the user typed, where that is more."""
+def parse_price(text: str, *, what: str) -> float:
+    """Read a price into US dollars per hour."""
     amount = parse_budget(text, what=what)
     if amount.unit not in PERIOD_HOURS:
-        said = f"{what}: got {typed or text!r}"
-        raise UsageError(f"{said}; money for an hour, a day or a month is needed, as in 0.978usd/hour")
+        needed = "money for an hour, a day or a month is needed, as in 0.978usd/hour"
+        raise UsageError(f"{what}: got {text!r}; {needed}")
     return amount.value / PERIOD_HOURS[amount.unit]
 
 
@@ -130,6 +130,30 @@ def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]
     return {"callback": check, "shell_complete": complete}
 
 
+def by_name(
+    needed: str, read: Callable[..., Any] | None = None, *, alone: bool = True, names_itself: bool = False
+) -> dict[str, Any]:
+    """Make the settings of an option that takes values by name, as in ``vision=linear``, each name once.
+
+    A value ``alone`` is for all, under an empty name, or under itself. ``read`` gets each value, and as ``what`` the
+    option; ``needed`` says what has to be given where nothing can be read.
+    """
+
+    def read_all(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, equals, value = text.rpartition("=")
+            if not value or not (equals or alone):
+                raise UsageError(f"{flag(option)}: got {text!r}; {needed}")
+            name = name or (value if names_itself else "")
+            if name in found:
+                raise UsageError(f"{flag(option)}: two values {f'for {name!r} ' if name else ''}are given; give one")
+            found[name] = value if read is None else read(value, what=f"{flag(option)} {name}".rstrip())
+        return found
+
+    return {"multiple": True, "callback": read_all}
+
+
 def flag(option: click.Parameter) -> str:
     """Return how the user writes an option or an argument."""
     return str(option.name).upper() if isinstance(option, click.Argument) else max(option.opts, key=len)
@@ -152,6 +176,11 @@ class Declared(NamedTuple):
     names: tuple[str, ...]
     settings: dict[str, Any]
 
+    def make(self, name: str, cls: type[click.Parameter] | None = None, **more: Any) -> click.Parameter:  # noqa: ANN401 - as click's
+        """Make the parameter of that name, of another class and with ``more`` settings if wanted."""
+        names: Iterable[str] = [] if self.kind is click.Argument else self.names or named(name).values()
+        return (cls or self.kind)([*names, name], **self.settings | more)
+
 
 def option(*names: str, cls: type[click.Option] = click.Option, **settings: Any) -> Any:  # noqa: ANN401 - as click's
     """Declare an option, as :func:`click.option` does; unless named, ``max_width`` is called ``--max-width``."""
@@ -168,20 +197,10 @@ INSTANCE = argument(metavar="INSTANCE", shell_complete=complete_instance)
 INSTANCES = argument(metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance)
 
 
-def list_declared(
-    function: Callable[..., Any],
-    cls: type[click.Parameter] | None = None,
-    **more: Any,  # noqa: ANN401 - as click's
-) -> list[click.Parameter]:
+def list_declared(function: Callable[..., Any], *cls: type[click.Parameter], **more: Any) -> list[click.Parameter]:  # noqa: ANN401 - as click's
     """List what the parameters of a function are on the command line, in their order; of a class and with ``more``."""
     found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
-    return [
-        (cls or one.kind)(
-            [*([] if one.kind is click.Argument else one.names or named(name).values()), name], **one.settings | more
-        )
-        for name, one in found.items()
-        if isinstance(one, Declared)
-    ]
+    return [one.make(name, *cls, **more) for name, one in found.items() if isinstance(one, Declared)]
 
 
 def with_options(params: Sequence[click.Parameter]) -> Callable[[F], F]:
@@ -205,29 +224,20 @@ def list_formulations() -> list[str]:
     return list(formulations())
 
 
-def list_solvers() -> list[str]:
-    """List the registered solvers of all formulations, without repetition."""
-    from optplan.formulations import formulations
+def list_known(what: str) -> Callable[[], list[str]]:
+    """Make what lists ``what`` the registered solvers take: ``problems``, or the ``policies`` of plans."""
 
-    return list(dict.fromkeys(s.name for f in formulations().values() for s in f.solvers))
+    def find() -> list[str]:
+        from optplan.formulations import formulations
+
+        return sorted({name for each in formulations().values() for one in each.solvers for name in getattr(one, what)})
+
+    return find
 
 
 def list_solver_choices() -> list[str]:
-    """List what ``--solver`` takes."""
+    """List what ``--solver`` takes: a solver of any formulation, or none of them."""
+    from optplan.formulations import formulations
     from optplan.solving.asking import AUTO
 
-    return [AUTO, *list_solvers()]
-
-
-def list_problems() -> list[str]:
-    """List the problems that some registered solver solves."""
-    from optplan.formulations import formulations
-
-    return sorted({p for f in formulations().values() for s in f.solvers for p in s.problems})
-
-
-def list_policies() -> list[str]:
-    """List the kinds of plan that some registered solver makes."""
-    from optplan.formulations import formulations
-
-    return sorted({p for f in formulations().values() for s in f.solvers for p in s.policies})
+    return list(dict.fromkeys([AUTO, *(one.name for each in formulations().values() for one in each.solvers)]))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import optplan
 from optplan.cli.console import note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.errors import OptplanError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance
     from optplan.reporting.pages import Page
     from optplan.schema import FrozenModel
 
@@ -27,7 +28,7 @@ class Outputs:
         self._paths = {option: path for option, path in paths.items() if path is not None}
         self.force = force
         self.as_json = as_json
-        self._failure = 0
+        self._unwritten = self._forgiven = 0
         taken: dict[Path, str] = {}
         for option, path in self._paths.items():
             if str(path) == "-":
@@ -88,9 +89,7 @@ class Outputs:
 
     def save_page(self, option: str, make: Callable[[], Page]) -> None:
         """Write a page that is made on use; see :meth:`save`."""
-        from optplan.reporting.pages import write_page
-
-        self.save(option, lambda path: write_page(path, make(), overwrite=self.force))
+        self.save(option, lambda path: optplan.write_page(path, make(), overwrite=self.force))
 
     def save(self, option: str, write: Callable[[Path], None]) -> None:
         """Write one of the files, if it was asked for, and say so; a failure is reported and remembered."""
@@ -100,13 +99,21 @@ class Outputs:
         try:
             write(path)
         except OptplanError as error:
-            self._failure = self._failure or report(error, as_json=self.as_json)
+            self._unwritten = self._unwritten or report(error, as_json=self.as_json)
         else:
             note(f"wrote {path}")
 
+    @contextmanager
+    def forgiving(self) -> Iterator[None]:
+        """Report an error of a block beside the answer, which costs nothing but the exit code, if that is zero."""
+        try:
+            yield
+        except OptplanError as error:
+            self._forgiven = self._forgiven or report(error, as_json=self.as_json)
+
     def exit_code(self, code: int) -> int:
-        """Return the command's exit code: that of the first file that could not be written, else the given one."""
-        return self._failure or code
+        """Return the command's exit code: of the first file that was not written, the given one, what was forgiven."""
+        return self._unwritten or code or self._forgiven
 
 
 def _to_plain(data: FrozenModel | Mapping[str, Any] | list[Any]) -> Mapping[str, Any] | list[Any]:
@@ -125,7 +132,7 @@ def format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def deliver(instance: Instance, outputs: Outputs) -> int:
+def deliver(instance: optplan.Instance, outputs: Outputs) -> int:
     """Show an instance and write it; return the exit code."""
     from optplan.reporting.presentation import presenter_of
 

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+import optplan
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import command
 from optplan.cli.imports import rename, require_target
-from optplan.cli.options import FILE, INSTANCE, flag, option
+from optplan.cli.options import FILE, INSTANCE, by_name, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError, nearest_name_hint
 
 if TYPE_CHECKING:
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.instances.catalog import GpuPrice
 
-_EXAMPLES = (
-    "optplan import prices mine.json --catalog aws-2026-05.csv --vm-type t4=g4dn.12xlarge -o priced.json",
-    "optplan import prices mine.json --vm-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
-)
 
-
-def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read names for GPU types, as in ``t4=g4dn.12xlarge``, or one without a GPU type; click calls this."""
-    assigned: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            name, value = "", text
-        if not value or (equals and not name):
-            raise UsageError(_ask_for_type(flag(option), text))
-        if name in assigned:
-            raise UsageError(f"{flag(option)}: {name!r} is given twice; give it once")
-        assigned[name] = value
-    return assigned
+_NEEDED = "a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
 
 
 @command(
     name="prices",
     short_help="Into an instance, from a price list.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import prices mine.json --catalog aws-2026-05.csv --vm-type t4=g4dn.12xlarge -o priced.json",
+        "optplan import prices mine.json --vm-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
+    ),
     renamed={"prices": "--vm-type"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
@@ -57,10 +40,9 @@ def import_prices(
     ),
     instance_types: dict[str, str] = option(
         "--vm-type",
+        **by_name(_NEEDED),
         required=True,
-        multiple=True,
         metavar="TYPE=NAME",
-        callback=_read_assignments,
         help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
         "repeated. For the one type of a search: g4dn.12xlarge. Of the prices that ship also h100=lambda:H100.",
     ),
@@ -79,45 +61,33 @@ def import_prices(
     read one after the other. Into the cloud of rubberband, the price of a VM, its GPUs and its region. Into the
     types of VM of srift, the price of a VM, its type and its region; those that are spot VMs get spot prices.
     """
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.rubberband.data.instance import RubberBandInstance
-    from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.instances.files import read_instance
     from optplan.instances.instance_prices import set_cloud_price, set_prices, set_vm_prices
 
     require_target(outputs)
     look_up = _find_prices(catalog, date, region)
-    instance = read_instance(instance_name)
-    if isinstance(instance, RubberBandInstance):
+    instance = optplan.read_instance(instance_name)
+    if isinstance(instance, optplan.RubberBandInstance):
         if set(instance_types) != {""} or spot:
             message = "--vm-type: a search has one type of VM; give its name alone, as in g4dn.12xlarge"
             raise UsageError(f"{message}, and no --spot: its VMs cannot be taken away")
         cloud = set_cloud_price(instance, look_up(instance_types[""]))
         return deliver(amend(rename(cloud, name), changes), outputs)
-    if not isinstance(instance, BoaInstance | SriftInstance):
+    if not isinstance(instance, optplan.BoaInstance | optplan.SriftInstance):
         formulation = getattr(instance, "formulation", "")
         message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
         raise UsageError(message)
     if "" in instance_types:
-        raise UsageError(_ask_for_type("--vm-type", instance_types[""]))
-    types, what = (
-        (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
-    )
-    _require_known("--vm-type", instance_types, types, what)
-    _require_known("--spot", spot, instance_types, what)
+        raise UsageError(f"--vm-type: got {instance_types['']!r}; {_NEEDED}")
+    types = instance.gpu_types if isinstance(instance, optplan.BoaInstance) else instance.types
+    what = "GPU type" if isinstance(instance, optplan.BoaInstance) else "type of VM"
+    for option_name, asked, known in (("--vm-type", instance_types, types), ("--spot", spot, instance_types)):
+        for named in asked:
+            if named not in known:
+                raise UsageError(f"{option_name}: no {what} {named!r}; {nearest_name_hint(named, known)}")
     found = {named: look_up(listed) for named, listed in instance_types.items()}
-    priced: BoaInstance | SriftInstance
-    if isinstance(instance, SriftInstance):
-        priced = set_vm_prices(instance, found, spot=spot)
-    else:
-        priced = set_prices(instance, found, spot=spot)
-    return deliver(amend(rename(priced, name), changes), outputs)
-
-
-def _require_known(option: str, types: Iterable[str], known: Mapping[str, object], what: str) -> None:
-    for named in types:
-        if named not in known:
-            raise UsageError(f"{option}: no {what} {named!r}; {nearest_name_hint(named, known)}")
+    if isinstance(instance, optplan.SriftInstance):
+        return deliver(amend(rename(set_vm_prices(instance, found, spot=spot), name), changes), outputs)
+    return deliver(amend(rename(set_prices(instance, found, spot=spot), name), changes), outputs)
 
 
 def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> Callable[[str], GpuPrice]:
@@ -138,7 +108,3 @@ def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> 
         return price
 
     return look_up
-
-
-def _ask_for_type(option: str, text: str) -> str:
-    return f"{option}: got {text!r}; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"

@@ -7,16 +7,14 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.commands import repeat_command
+import optplan
 from optplan.cli.console import Progress
 from optplan.cli.interruptions import heed_signals
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result
-    from optplan.formulations.srift.data.instance import SriftSolution
-    from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding
+    from optplan.formulations.srift.study.replanning import FleetContinuation
     from optplan.formulations.srift.study.timelines import Timeline
     from optplan.reporting.pages import Page
 
@@ -24,49 +22,47 @@ if TYPE_CHECKING:
 _INFEASIBLE, _UNKNOWN = 3, 4
 
 
-def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any]) -> int:
+def solve_rest(
+    whole: optplan.Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any], *, again: str
+) -> int:
     """Plan the rest of a run whose VMs were lost (Srift, 4.5); print and write it, and return the exit code."""
-    from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.formulations.srift.study.replanning import continue_run
+    # ``again`` is the command that does so, and writes new-instance.json and result.json.
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.presenters import require_kind
     from optplan.reporting.srift.continuations import present_continuation
     from optplan.reporting.srift.words import require_fleet
 
     why = "whose plans are not made anew in the middle of a run; that of srift is"
-    require_run = require_kind(SriftInstance, f"INSTANCE: {{name!r}} is of formulation {{formulation!r}}, {why}")
+    require_run = require_kind(
+        optplan.SriftInstance, f"INSTANCE: {{name!r}} is of formulation {{formulation!r}}, {why}"
+    )
     instance, state = require_run(whole), _read_state(state_path)
 
-    def solve_remainder(rest: SriftInstance) -> Result[SriftSolution]:
-        from optplan.solving import solve
-
+    def solve_remainder(rest: optplan.SriftInstance) -> optplan.Result[optplan.SriftSolution]:
         with Progress("solve", rest.objective_unit) as progress:
-            return solve(rest, on_event=progress.listen, **settings)
+            return optplan.solve(rest, on_event=progress.listen, **settings)
 
     with heed_signals() as signals:
-        continuation = continue_run(instance, state, solve_remainder)
+        continuation = optplan.continue_run(instance, state, solve_remainder)
     solution = continuation.result.solution
     new = None if solution is None else require_fleet(solution)
     timeline = build_timeline(instance, state, continuation.remainder, new=new)
-    data = _to_json_data(continuation, timeline)
+    data = _write_course(continuation, timeline)
     outputs.answer(data, lambda: present_continuation(instance, state, continuation, timeline))
-    _write_files(outputs, continuation, timeline)
+    _write_rest(outputs, continuation, timeline, again)
     if continuation.infeasibility is not None:
         return outputs.exit_code(signals.exit_code or _INFEASIBLE)
     return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
 
 
-def _read_state(path: Path) -> FleetStanding:
-    from optplan.formulations.srift.study.replanning import FleetStanding
-    from optplan.instances.plain_data import read_data
-
-    data = read_data(path)
+def _read_state(path: Path) -> optplan.FleetStanding:
+    data = optplan.read_data(path)
     if not isinstance(data, dict):
-        raise UsageError(f"--state: {path} is no state; its fields are {', '.join(FleetStanding.model_fields)}")
-    return FleetStanding.parse(data, path=path.name)
+        raise UsageError(f"--state: {path} is no state; its fields are {', '.join(optplan.FleetStanding.model_fields)}")
+    return optplan.FleetStanding.parse(data, path=path.name)
 
 
-def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[str, Any]:
+def _write_course(continuation: FleetContinuation, timeline: Timeline) -> dict[str, Any]:
     infeasibility = continuation.infeasibility
     return {
         "instance": continuation.remainder.instance.to_json_data(),
@@ -81,22 +77,18 @@ def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[s
     }
 
 
-def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline) -> None:
+def _write_rest(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline, again: str) -> None:
     rest, result = continuation.remainder.instance, continuation.result
-    new_instance, output = outputs.path("--new-instance"), outputs.path("--out")
+    places = [str(path.absolute()) for path in map(outputs.path, ("--new-instance", "--out")) if path is not None]
+    both = places if len(places) == 2 else ["new-instance.json", "result.json"]
+    check = ("" if both is places else f"{again} && ") + shlex.join(["optplan", "verify", *both])
 
     def build_page() -> Page:
         from optplan.reporting.presenters import Beside, gather
         from optplan.reporting.srift.presenter import build_continuation_page
-        from optplan.verification import verify
 
-        rest_file, result_file = str(new_instance or "new-instance.json"), str(output or "result.json")
-        check = shlex.join(["optplan", "verify", str(Path(rest_file).absolute()), str(Path(result_file).absolute())])
-        if new_instance is None or output is None:
-            again = [*repeat_command(result=result_file), "--new-instance", rest_file]
-            check = f"{shlex.join(again)} && {check}"
         with Progress("report"):
-            checked = verify(rest, result)
+            checked = optplan.verify(rest, result)
             checked.require()
             beside = gather(rest, result, Beside((), None, checked, check))
             return build_continuation_page(continuation, timeline, beside)

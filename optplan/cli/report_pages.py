@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import optplan
 from optplan import wings
-from optplan.cli.amending import amendments, read_amended, restore, say_check
+from optplan.cli.amending import amendments, read_amended, say_check
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_json
 from optplan.cli.options import FILE, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-
-if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result, Solution
-    from optplan.reporting.pages import Page
-    from optplan.reporting.presenters import Beside
 
 
 @command(
@@ -59,12 +55,11 @@ def report_page(
 
     Exits with 5, and writes nothing, when the result does not hold what it says.
     """
-    from optplan.instances.files import read_result
     from optplan.reporting.pages import require_packages
     from optplan.reporting.reports import build_report, prepare_report
 
     is_folder = Path(instance_name).is_dir()
-    results = [] if is_folder else [read_result(path) for path in result_paths]
+    results = [] if is_folder else [optplan.read_result(path) for path in result_paths]
     if serve:
         refuse_but("serve", *changes, why="goes with a page in a file, and --serve writes none")
     if serve and is_folder:
@@ -73,46 +68,33 @@ def report_page(
     require_packages()
     if is_folder:
         refuse_but("output", why=f"changes an instance, and {instance_name} is a folder")
-        folders = [Path(instance_name), *result_paths]
-        outputs.save_page("--out", lambda: _build_pages(folders))
+        build = wings.function("FOLDERS")
+        if build is None:
+            why = "is a folder, and what runs plans is not installed here; give an instance"
+            raise UsageError(f"{instance_name}: {why}")
+        outputs.save_page("--out", lambda: build([Path(instance_name), *result_paths]))
         return _tell(outputs, output)
     if not results:
         raise UsageError(f"RESULT is missing; `optplan solve {instance_name} -o result.json` writes one")
     result, *rivals = results
-    instance = restore(read_amended(instance_name, changes), result)
+    instance = read_amended(instance_name, changes, result)
     check = say_check(instance_name, result_paths[0], changes, solved=result.changes)
-
-    home = wings.service("REPORTS") if serve else None
-    if serve and home is None:
+    serve_page = wings.function("REPORTS") if serve else None
+    if serve and serve_page is None:
         raise UsageError("--serve: what serves pages is not installed here; write the page, with -o report.html")
     with Progress("report"):
         beside = prepare_report(instance, result, rivals=rivals, verify_command=check)
-    if home is not None:
-        return _serve(home, instance, result, beside, outputs)
+    if serve_page is not None:
+        serve_page(instance, result, beside, partial(_tell_address, instance.name, as_json=as_json))
+        return 0
     outputs.save_text("--out", lambda _: build_report(instance, result, beside))
     return _tell(outputs, output)
 
 
-def _build_pages(folders: Sequence[Path]) -> Page:
-    from optplan.contracts.parts import load
-
-    home = wings.service("FOLDERS")
-    if home is None:
-        raise UsageError(f"{folders[0]}: is a folder, and what runs plans is not installed here; give an instance")
-    page: Page = load(home)(folders)
-    return page
-
-
-def _serve(home: str, instance: Instance, result: Result[Solution], beside: Beside, outputs: Outputs) -> int:
-    from optplan.contracts.parts import load
-
-    def tell(address: str) -> None:
-        if outputs.as_json:
-            print_json({"address": address})
-        note(f"serving the report of {instance.name} at {address} until Ctrl-C")
-
-    load(home)(instance, result, beside, tell)
-    return 0
+def _tell_address(name: str, address: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"address": address})
+    note(f"serving the report of {name} at {address} until Ctrl-C")
 
 
 def _tell(outputs: Outputs, output: Path) -> int:

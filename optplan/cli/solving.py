@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.amending import amend_and_say, amendments_but, problem_option, say_check
+import optplan
+from optplan.cli.amending import amend_and_say, amendments_but, problem_option, read_amended, say_check
 from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S, show_explanation
-from optplan.cli.failures import report
-from optplan.cli.interruptions import Signals, heed_signals
-from optplan.cli.options import FILE, GAP, INSTANCE, TIME, known_name, list_problems, list_solver_choices, option
+from optplan.cli.interruptions import heed_signals
+from optplan.cli.options import FILE, GAP, INSTANCE, TIME, known_name, list_known, list_solver_choices, option
 from optplan.cli.outputs import Outputs
 from optplan.cli.replanning import solve_rest
-from optplan.errors import OptplanError, UnsupportedError, UsageError
+from optplan.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Solution
@@ -57,12 +58,13 @@ _OF_REST = ("state", "solver", "gap", "time_limit", "seed", "output", "new_insta
     },
 )
 @amendments_but("problem")
-@problem_option(
-    lambda: [*list_problems(), LARGEST], f" Also {LARGEST} for rubberband: the largest search within its limits."
-)
 def solve(
     instance_name: str = INSTANCE,
     *,
+    problem: str | None = problem_option(
+        lambda: [*list_known("problems")(), LARGEST],
+        f" Also {LARGEST} for rubberband: the largest search within its limits.",
+    ),
     grow: str | None = option(
         type=click.Choice(["trials", "iterations"]),
         help=f"With --problem {LARGEST}: what a larger search has more of, trials by default; the stages keep their "
@@ -109,7 +111,6 @@ def solve(
         is_flag=True, help="Leave out how the answer changes within the errors of speedups, which takes nine solves."
     ),
     outputs: Outputs,
-    problem: str | None,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Find the best plan for an INSTANCE (a file or a name of the library), and prove how good it is.
@@ -132,40 +133,40 @@ def solve(
     A first SIGINT (Ctrl-C) or SIGTERM ends the solve with the best plan found so far, which is
     printed and written as ever, and the exit code is 130 or 143; a second one ends at once.
     """
-    from optplan.instances.files import read_instance
     from optplan.reporting.presentation import presenter_of
     from optplan.solving import choose_solver
 
+    settings: dict[str, Any] = {"gap": gap, "time_limit_s": time_limit, "seed": seed}
     if problem == LARGEST:
         refuse_but(*_OF_LARGEST, *changes, why=f"has no meaning with --problem {LARGEST}")
-        instance, _ = amend_and_say(read_instance(instance_name), changes)
-        return _solve_largest(instance, outputs, grow=grow, time_limit_s=time_limit)
+        return _solve_largest(read_amended(instance_name, changes), outputs, grow=grow, time_limit_s=time_limit)
     changes["problem"] = problem
     if state is not None:
         refuse_but(*_OF_REST, *changes, why="has no meaning with --state")
-        instance, _ = amend_and_say(read_instance(instance_name), changes)
-        settings = {"solver": solver, "gap": gap, "time_limit_s": time_limit, "seed": seed}
-        return solve_rest(instance, state, outputs, settings)
+        again, _, _ = say_check(instance_name, None, changes, "--new-instance", "new-instance.json").partition(" && ")
+        instance = read_amended(instance_name, changes)
+        return solve_rest(instance, state, outputs, settings | {"solver": solver}, again=again)
     if grow is not None or "--new-instance" in outputs:
         option, others = ("--grow", "") if grow is not None else ("--new-instance", " or --state")
         raise UsageError(f"{option}: goes with --problem {LARGEST}{others}; leave it out")
     if explains and outputs.as_json and "--report" not in outputs:
         raise UsageError("--explain: --json prints the result only; add --report, or run optplan explain RESULT --json")
-    instance, changed = amend_and_say(read_instance(instance_name), changes)
+    instance, changed = amend_and_say(optplan.read_instance(instance_name), changes)
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
     for option, part, asked in (("--explain", "explain", explains), ("--over", "forecast_demand", over)):
         if asked:
             _require_part(instance, option, part)
     presenter = presenter_of(instance)
-    wanted = {"check": not no_verify, "certify": not no_certificate, "ranges": not no_range}
-    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, "over": over, **wanted}
+    settings |= {"changes": changed, "over": over}
+    settings |= {"check": not no_verify, "certify": not no_certificate, "ranges": not no_range}
     with heed_signals() as signals:
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
             print_answer(*presenter.present_result(instance, result))
             _print_steps(instance, result, settings)
-        rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
+        names = (name for name in compare if not signals.exit_code)
+        rivals = _solve_rivals(instance, names, settings | {"ranges": False}, outputs)
         if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
             print_json(results if compare else results[0])
@@ -173,21 +174,22 @@ def solve(
             print_answer("", *presenter.present_comparison(instance, [result, *rivals]))
         explanation = None
         if explains and not signals.exit_code:
-            explanation, code = _explain(instance, result, time_limit, as_json=outputs.as_json)
-            failure = failure or code
-        check = say_check(instance_name, outputs.path("--out"), changes, "compare", "explains")
+            with outputs.forgiving():
+                explanation = _explain(instance, result, time_limit, outputs)
+        check = say_check(instance_name, outputs.path("--out"), changes)
         _write_files(outputs, instance, (result, *rivals), explanation, verify_command=check, check=not no_verify)
-        return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
+        return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, 0))
 
 
 def _solve_largest(instance: Instance, outputs: Outputs, *, grow: str | None, time_limit_s: float | None) -> int:
     from optplan.formulations.rubberband.study.largest import Growing, find_largest
     from optplan.reporting.rubberband.words import require_search
-    from optplan.solving import solve
 
     search = require_search(instance)
     with Progress("sizes"):
-        found = find_largest(search, Growing(grow or "trials"), solve, time_limit_s=time_limit_s or _SIZE_LIMIT_S)
+        found = find_largest(
+            search, Growing(grow or "trials"), optplan.solve, time_limit_s=time_limit_s or _SIZE_LIMIT_S
+        )
     outputs.answer(found.to_json_data(), lambda: _show_largest(found))
     outputs.save_json(found.to_json_data())
     if found.instance is None:
@@ -219,11 +221,9 @@ def _require_part(instance: Instance, option: str, part: str) -> None:
 
 def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:
     """Solve with settings of ``optplan.solving.solve``, and with the changes that led to the instance."""
-    from optplan.solving import solve as solve_instance
-
     with Progress(f"solver {solver}", instance.objective_unit) as progress:
         options = {name: value for name, value in settings.items() if name not in {"changes", "over"}}
-        result = solve_instance(instance, solver=solver, on_event=progress.listen, **options)
+        result = optplan.solve(instance, solver=solver, on_event=progress.listen, **options)
     _mention_kernel(result.solve_seconds)
     more: dict[str, Any] = {"changes": settings["changes"]}
     if settings["over"] and result.solution is not None:
@@ -241,48 +241,41 @@ def _mention_kernel(seconds: float) -> None:
 
 
 def _solve_rivals(
-    instance: Instance, names: tuple[str, ...], settings: dict[str, Any], signals: Signals, *, as_json: bool
-) -> tuple[list[Result[Solution]], int]:
-    """Solve with the other solvers; the failure of one is reported, and costs neither the answer nor the others."""
-    results, failure = [], 0
+    instance: Instance, names: Iterable[str], settings: dict[str, Any], outputs: Outputs
+) -> list[Result[Solution]]:
+    """Solve with the other solvers; the failure of one costs neither the answer nor the others."""
+    results = []
     for name in names:
-        if signals.exit_code:
-            break
-        try:
-            results.append(_solve(instance, name, settings | {"ranges": False}))
-        except OptplanError as error:
-            failure = failure or report(error, as_json=as_json)
-    return results, failure
+        with outputs.forgiving():
+            results.append(_solve(instance, name, settings))
+    return results
 
 
 def _explain(
-    instance: Instance, result: Result[Solution], time_limit_s: float | None, *, as_json: bool
-) -> tuple[Explanation | None, int]:
-    """Explain the result if it has a plan; a failure is reported, and does not cost the answer."""
-    from optplan.solving import explain
-
+    instance: Instance, result: Result[Solution], time_limit_s: float | None, outputs: Outputs
+) -> Explanation | None:
+    """Explain the result if it has a plan."""
     if result.solution is None:
         warn("--explain: there is no plan to explain")
-        return None, 0
-    try:
-        with Progress("explain") as progress:
-            limit_s = min(time_limit_s or RESOLVE_LIMIT_S, RESOLVE_LIMIT_S)
-            explanation = explain(instance, result, time_limit_s=limit_s, on_event=progress.listen)
-    except OptplanError as error:
-        return None, report(error, as_json=as_json)
-    if not as_json:
+        return None
+    with Progress("explain") as progress:
+        limit_s = min(time_limit_s or RESOLVE_LIMIT_S, RESOLVE_LIMIT_S)
+        explanation = optplan.explain(instance, result, time_limit_s=limit_s, on_event=progress.listen)
+    if not outputs.as_json:
         print_answer("", *show_explanation(instance, explanation))
-    return explanation, 0
+    return explanation
 
 
 def _print_steps(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
     """Say what steps between widths cost a plan of BOA: it is solved with all widths for that."""
-    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.study.node_rounding import allow_all
     from optplan.reporting.boa.phrases import say_steps
     from optplan.solving.asking import AUTO
 
-    if isinstance(instance, BoaInstance) and result.objective is not None and (free := allow_all(instance)) is not None:
+    if not isinstance(instance, optplan.BoaInstance) or result.objective is None:
+        return
+    free = allow_all(instance)
+    if free is not None:
         quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
         print_answer("", say_steps(result, _solve(free, AUTO, quick)))
 
@@ -297,23 +290,20 @@ def _write_files(
     check: bool,
 ) -> None:
     """Write what the user asked for; the first of the results is the answer, the others are rivals."""
-    from optplan.solving import build_plan
-
     result, *rivals = results
 
     def write_page(_: Path) -> str:
         from optplan.reporting.presenters import Beside, gather
         from optplan.reporting.reports import build_report
-        from optplan.verification import verify
 
         with Progress("report"):
-            verification = verify(instance, result) if check else None
+            verification = optplan.verify(instance, result) if check else None
             beside = Beside(rivals, None, verification, verify_command, explanation)
             return build_report(instance, result, gather(instance, result, beside))
 
     outputs.save_json(result)
     if result.solution is not None and "--plan" in outputs:
-        outputs.save_json(build_plan(instance, result, explanation=explanation), "--plan")
+        outputs.save_json(optplan.build_plan(instance, result, explanation=explanation), "--plan")
     elif "--plan" in outputs:
         warn("--plan: no plan was written, because there is none")
     outputs.save_text("--report", write_page)

@@ -7,21 +7,19 @@ from typing import Any
 
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
-from optplan.cli.imports import read_prices, rename, require_target
+from optplan.cli.imports import PRICES, rename, require_target
 from optplan.cli.options import FILE, TIME, argument, option
 from optplan.cli.outputs import Outputs, deliver
-
-_EXAMPLES = (
-    "optplan import throughputs speeds.csv --samples 1.28e6 --price 0.526usd/hour -o job.json",
-    "optplan import throughputs speeds.csv --samples 1.28e6 --price t4=aws:g4dn.xlarge --price v100=aws:p3.2xlarge "
-    "--deadline 8h --interpolate -o job.json",
-)
 
 
 @command(
     name="throughputs",
     short_help="From measured samples a second.",
-    examples=_EXAMPLES,
+    examples=(
+        "optplan import throughputs speeds.csv --samples 1.28e6 --price 0.526usd/hour -o job.json",
+        "optplan import throughputs speeds.csv --samples 1.28e6 --price t4=aws:g4dn.xlarge --price v100=aws:p3.2xlarge "
+        "--deadline 8h --interpolate -o job.json",
+    ),
     renamed={"samples": "--samples", "prices": "--price"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
@@ -30,11 +28,9 @@ def import_throughputs(
     table: Path = argument(metavar="FILE", type=FILE),
     *,
     samples: float = option(type=float, required=True, metavar="N", help="To train, in all epochs: 1.28e6."),
-    prices: dict[str | None, float | str] = option(
+    prices: dict[str, float | str] = option(
         "--price",
-        multiple=True,
-        metavar="AMOUNT",
-        callback=read_prices,
+        **PRICES,
         help="Of one VM, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated. In "
         "place of the column price_usd_per_hour.",
     ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+import optplan
 from optplan import wings
 from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import command
@@ -15,7 +17,6 @@ from optplan.errors import UsageError, VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
 if TYPE_CHECKING:
-    from optplan.contracts import Result, Solution
     from optplan.contracts.judgement import Judged
 
 
@@ -53,46 +54,31 @@ def verify(
     a shadow price is an engine's word, say, or the time was too short. With --trust that ends with 0. Of an audit the
     bounds are derived again from their prices; what jobs there were, and what they had, is on trust without --jobs.
     """
-    from optplan.contracts.judgement import Judged
-    from optplan.contracts.parts import load
     from optplan.instances.files import LARGEST_RESULT
-    from optplan.instances.job_traces import read_trace
     from optplan.instances.parsing import is_audit, parse_judged, parse_result
-    from optplan.instances.plain_data import read_data
     from optplan.reporting.boa.breakdown import require_boa
-    from optplan.reporting.verification_tables import say_audit_verdict, say_verdict, verification_table
+    from optplan.reporting.verification_tables import say_verdict, verification_table
     from optplan.verification import verify_capped
 
     instance = read_amended(instance_name, changes)
-    data = read_data(result_path, most_bytes=LARGEST_RESULT)
+    data = optplan.read_data(result_path, most_bytes=LARGEST_RESULT)
     if jobs is not None and not is_audit(data):
         raise UsageError("--jobs: only audits are of jobs; leave it out")
-    trace = None if jobs is None else read_trace(jobs, require_boa(instance))
-    given: Result[Solution] | Judged
+    trace = None if jobs is None else optplan.read_trace(jobs, require_boa(instance))
+    given: optplan.Result[optplan.Solution] | Judged
     if is_audit(data):
-        if "audit" not in wings.named("RECORDS"):
+        if "audit" not in wings.brought("RECORDS"):
             raise UsageError("RESULT: this copy of optplan has nothing that reads audits (optplan.lab); add it")
-        given = parse_judged(load(wings.named("RECORDS")["audit"]), data, "an audit", path=result_path.name)
+        given = parse_judged(resolve_name(wings.brought("RECORDS")["audit"]), data, "an audit", path=result_path.name)
     else:
         given = parse_result(data, path=result_path.name)
     verification = verify_capped(instance, given, jobs=trace, gap=gap, as_given=as_given, time_limit_s=time_limit)
     if as_json:
-        stated: dict[str, object] = {
-            "status": None,
-            "gap": None,
-            "proven": verification.proven,
-            "changes": [],
-            "on_trust": [],
-        }
-        stated |= {"ok": verification.ok, "nothing_wrong": verification.nothing_wrong}
+        stated: dict[str, Any] = {"status": None, "gap": None, "proven": verification.proven, "changes": []}
+        stated |= {"on_trust": [], "ok": verification.ok, "nothing_wrong": verification.nothing_wrong}
         print_json(stated | verification.to_json_data())
     else:
-        said = (
-            say_audit_verdict(instance, verification)
-            if isinstance(given, Judged)
-            else say_verdict(instance, given, verification, gap)
-        )
-        print_answer(said, "", verification_table(verification))
+        print_answer(say_verdict(instance, given, verification, gap), "", verification_table(verification))
     if not verification.nothing_wrong:
         return VerificationError.exit_code
     return 0 if verification.ok or trust else EXIT_ON_TRUST

@@ -152,8 +152,9 @@ class Relaxation(FrozenModel):
     #: Where multipliers prove nothing: a division that proves it, with this limit dropped.
     certificate: TreeCertificate | None = None
 
-    def describe(self, write: Callable[[float], str]) -> str:
-        """Say which amount is the nearest that does, as far as that is known; ``write`` writes an amount."""
+    def describe(self, write: Callable[[float], str] | None = None) -> str:
+        """Say which amount is the nearest that does, as far as that is known; ``write`` writes it in another way."""
+        write = write or (lambda amount: f"{amount:,.7g} {self.unit}")
         least = write(self.least_feasible)
         if self.enough is None:
             return f"at {'most' if self.least_feasible < self.given else 'least'} {least}"

@@ -26,13 +26,13 @@ from optplan.instances.plain_data import read_data
 
 
 def name_prices(
-    prices: Mapping[str | None, float | str], types: Iterable[str], what: str = "GPU type"
+    prices: Mapping[str, float | str], types: Iterable[str], what: str = "GPU type"
 ) -> dict[str, float | str]:
-    """Return the prices that a user gave, by type; None stands for the only one."""
+    """Return the prices that a user gave, by type; an empty name stands for the only one."""
     known = list(types)
-    if None in prices and len(known) > 1:
+    if "" in prices and len(known) > 1:
         raise UsageError(f"--price: there are several {what}s; say of which one, as in {known[0]}=0.978usd/hour")
-    named = {known[0] if name is None else name: price for name, price in prices.items()}
+    named = {name or known[0]: price for name, price in prices.items()}
     for name in named:
         if name not in known:
             raise UsageError(f"--price: no {what} {name!r}; {nearest_name_hint(name, known)}")

@@ -33,13 +33,13 @@ def build_throughputs_instance(
     path: Path,
     *,
     samples: float,
-    prices: Mapping[str | None, float | str] | None = None,
+    prices: Mapping[str, float | str] | None = None,
     interpolate: bool = False,
 ) -> ThroughputsInstance:
     """Make an instance from a table of measured speeds."""
-    # Prices are of one VM by type, None for the only one: US dollars per hour, or ``aws:g4dn.12xlarge``, which ships,
-    # and says how many GPUs a VM has, too. Either takes the place of the column. With ``interpolate``, numbers of VMs
-    # between two measured ones may be chosen.
+    # Prices are of one VM by type, an empty name for the only one: US dollars per hour, or ``aws:g4dn.12xlarge``, which
+    # ships, and says how many GPUs a VM has, too. Either takes the place of the column. With ``interpolate``, numbers
+    # of VMs between two measured ones may be chosen.
     rows = _read(path)
     given = name_prices(prices or {}, dict.fromkeys(row["type"] for _, row in rows), "type")
     types: dict[str, dict[str, Any]] = {}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from optplan.contracts import Instance, Plan, Result
 from optplan.errors import UsageError
-from optplan.formulations import formulation_of
 from optplan.reporting.differences import (
     Answer,
     Difference,
@@ -39,37 +38,23 @@ class Compared:
 
     def describe(self) -> str:
         """Say what it is in one line: ``b.json, a result for 'boa-newtrace' by layered-paths``."""
-        solver = "" if self.answer is None else f" by {self.answer.solver}"
+        solver, of = "" if self.answer is None else f" by {self.answer.solver}", self.origin["instance_name"]
         if self.instance is None:
-            return f"{self.name}, a {self.kind} for {self.instance_name!r}{solver}"
-        called = "" if self.instance_name == self.name else f" {self.instance_name!r}"
+            return f"{self.name}, a {self.kind} for {of!r}{solver}"
+        called = "" if of == self.name else f" {of!r}"
         return f"{self.name}, an instance{called}" + (f", solved{solver}" if solver else "")
 
     @property
-    def formulation(self) -> str:
-        """Name of the formulation that it belongs to."""
+    def origin(self) -> dict[str, Any]:
+        """Formulation, name and hash of the instance, by the names of these fields in records."""
         if self.instance is not None:
-            return formulation_of(self.instance).name
-        return "" if self.answer is None else self.answer.formulation
-
-    @property
-    def instance_name(self) -> str:
-        """What the instance is called."""
-        if self.instance is not None:
-            return self.instance.name
-        return "" if self.answer is None else self.answer.instance_name
-
-    @property
-    def instance_hash(self) -> str:
-        """Hash of the instance."""
-        if self.instance is not None:
-            return self.instance.content_hash()
-        return "" if self.answer is None else self.answer.instance_hash
+            return self.instance.origin()
+        return {name: getattr(self.answer, name) for name in ("formulation", "instance_name", "instance_hash")}
 
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data that says what it is."""
-        names = ("name", "kind", "instance_name", "instance_hash")
-        data = {name: getattr(self, name) for name in names}
+        data = {"name": self.name, "kind": self.kind} | self.origin
+        del data["formulation"]
         return data if self.answer is None else {**data, "solver": self.answer.solver}
 
 
@@ -122,9 +107,9 @@ def compare(a: Compared | Instance | Answer, b: Compared | Instance | Answer) ->
         When the two have nothing in common, such as a formulation.
     """
     a, b = _as_compared(a), _as_compared(b)
-    if a.formulation != b.formulation:
-        message = f"{a.name} is of formulation {a.formulation!r} and {b.name} of {b.formulation!r}; give two of one"
-        raise UsageError(message)
+    of_a, of_b = (side.origin["formulation"] for side in (a, b))
+    if of_a != of_b:
+        raise UsageError(f"{a.name} is of formulation {of_a!r} and {b.name} of {of_b!r}; give two of one")
     rows = _compare_fields(a, b)
     groups = list(dict.fromkeys(row.of for row in rows))
     rows.sort(key=lambda row: groups.index(row.of))  # of a class its data, and what answers say of it
@@ -158,7 +143,7 @@ def _compare_fields(a: Compared, b: Compared) -> list[Difference]:
     if a.instance is not None and b.instance is not None:
         rows += pair_facts(state_data(a.instance), state_data(b.instance))
     if a.answer is not None and b.answer is not None:
-        words = find_module(a.formulation, "differences") or find_module(a.formulation, "words")
+        words = find_module(a.answer.formulation, "differences") or find_module(a.answer.formulation, "words")
         state: Callable[[Answer], list[Fact]] = getattr(words, "state_answer", state_answer)
         pairs = pair_facts(state(a.answer), state(b.answer))
         in_both = isinstance(a.answer, Plan) != isinstance(b.answer, Plan)
@@ -171,31 +156,18 @@ def _compare_fields(a: Compared, b: Compared) -> list[Difference]:
     return rows
 
 
-def _list_notes(a: Compared, b: Compared) -> list[str]:
+def _list_notes(a: Compared, b: Compared) -> Iterator[str]:
     """Say what a reader has to know before reading the rows."""
     if a.answer is None or b.answer is None:
-        return []
-    notes = _note_answers(a.answer, b.answer)
-    return notes if a.instance is not None and b.instance is not None else notes + _note_instances(a.answer, b.answer)
-
-
-def _note_answers(a: Answer, b: Answer) -> list[str]:
-    notes = []
-    if isinstance(a, Plan) != isinstance(b, Plan):
-        notes.append("of a result and a plan, only what both have is compared")
-    for side, answer in (("A", a), ("B", b)):
+        return
+    if isinstance(a.answer, Plan) != isinstance(b.answer, Plan):
+        yield "of a result and a plan, only what both have is compared"
+    for side, answer in (("A", a.answer), ("B", b.answer)):
         if isinstance(answer, Result) and answer.solution is None:
             reason = f": {answer.infeasibility.reason}" if answer.infeasibility is not None else ""
-            notes.append(f"{side} has no plan{reason}")
-    return notes
-
-
-def _note_instances(a: Answer, b: Answer) -> list[str]:
-    """Say whether two answers belong to different instances."""
-    if a.instance_hash == b.instance_hash:
-        return []
-    if a.instance_name == b.instance_name:
-        which = f"two versions of {a.instance_name!r}: data, limits, problem or kind of plan differ"
-    else:
-        which = f"{a.instance_name!r} and {b.instance_name!r}"
-    return [f"A and B are for different instances, {which}"]
+            yield f"{side} has no plan{reason}"
+    are_known = a.instance is not None and b.instance is not None
+    if not are_known and a.answer.instance_hash != b.answer.instance_hash:
+        name, other = a.answer.instance_name, b.answer.instance_name
+        versions = f"two versions of {name!r}: data, limits, problem or kind of plan differ"
+        yield f"A and B are for different instances, {versions if name == other else f'{name!r} and {other!r}'}"

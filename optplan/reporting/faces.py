@@ -13,6 +13,7 @@ from optplan.contracts import (
     Frontier,
     ParetoFrontier,
     Plan,
+    Relaxation,
     Result,
     Solution,
     Verification,
@@ -84,18 +85,18 @@ class Face(NamedTuple):
 def face_of(record: faces.Shown) -> Face:
     """Return what is shown of a record of the core."""
     known = _find_about(record)
-    draw = partial(_draw_plan, known)
+    draw = partial(_draw, record, known)
     match record:
         case Result():
             return Face(_show_result(record, known), draw, f"Result for {record.instance_name}")
         case Solution():
             return Face(_show_solution(record, known), draw, "Solution")
         case Plan():
-            return Face(_show_plan(record), draw if known else partial(draw_segments, record), repr(record))
+            return Face(_show_plan(record), draw, repr(record))
         case Frontier() | ParetoFrontier():
-            return Face(_show_frontier(record, known), partial(_draw_frontier, known, record), repr(record))
+            return Face(_show_frontier(record, known), draw, repr(record))
         case Verification():
-            return Face(_show_verification(record, known), _draw_nothing, "Verification", last=1)
+            return Face(_show_verification(record, known), draw, "Verification", last=1)
     raise UnsupportedError(f"{type(record).__name__}: names nobody who shows it (SHOWN_BY)")
 
 
@@ -104,7 +105,7 @@ def _show_result(result: Result[Any], known: faces.About | None) -> Sequence[Sho
     if known is not None and not result.own_constraints:
         return presenter_of(known.instance).present_result(known.instance, result, in_short=True)
     write = partial(write_amount, unit=result.objective_unit)
-    facts = list_knowledge(result, (), write, lambda one: one.describe(partial(write_amount, unit=one.unit)))
+    facts = list_knowledge(result, (), write, Relaxation.describe)
     if result.range is not None:
         least, most = ("unknown" if end is None else write(end) for end in result.range.best)
         most = "none" if result.range.may_have_no_plan else most
@@ -158,20 +159,18 @@ def _show_verification(found: Verification, known: faces.About | None) -> Sequen
     return [verdict, "", verification_table(found, {*_CLAIMS, *known.instance.limits})]
 
 
-def _draw_plan(known: faces.About | None) -> Figure:
-    if known is None:
-        raise UsageError(_NO_INSTANCE.format(call="draw_plan(instance, result)"))
-    return draw_plan(known.instance, known.result)
-
-
-def _draw_frontier(known: faces.About | None, frontier: Frontier | ParetoFrontier) -> Figure:
-    if known is None:
-        raise UsageError(_NO_INSTANCE.format(call="draw_frontier(instance, frontier)"))
-    return draw_frontier(known.instance, frontier)
-
-
-def _draw_nothing() -> Figure:
-    raise UnsupportedError("a verification has no picture; that of the result that it is about is `result.plot()`")
+def _draw(record: faces.Shown, known: faces.About | None) -> Figure:
+    if isinstance(record, Verification):
+        raise UnsupportedError("a verification has no picture; that of the result that it is about is `result.plot()`")
+    if isinstance(record, Frontier | ParetoFrontier):
+        if known is None:
+            raise UsageError(_NO_INSTANCE.format(call="draw_frontier(instance, frontier)"))
+        return draw_frontier(known.instance, record)
+    if known is not None:
+        return draw_plan(known.instance, known.result)
+    if isinstance(record, Plan):
+        return draw_segments(record)
+    raise UsageError(_NO_INSTANCE.format(call="draw_plan(instance, result)"))
 
 
 def _find_about(record: faces.Shown) -> faces.About | None:

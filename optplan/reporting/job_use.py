@@ -105,43 +105,32 @@ def list_uses(uses: Sequence[Use]) -> Table:
     return Table("GPUs from the first arrival to the last end", columns, rows)
 
 
-class _Panel(NamedTuple):
-    """A part of the figure over time: a use, what of it, and the axis."""
-
-    use: Use
-    what: str
-    axis: str
-
-    def level(self, *names: str) -> Level:
-        """Return the GPUs of all classes, or of some."""
-        return self.use.stays.held(*names) if self.what == _HELD else self.use.stays.queued(*names)
+def _find_level(use: Use, what: str, *names: str) -> Level:
+    """Return the GPUs of all classes, or of some, that a panel shows of a use."""
+    return use.stays.held(*names) if what == _HELD else use.stays.queued(*names)
 
 
 def draw_use(uses: Sequence[Use], *, began_s: float = 0.0) -> style.Figure:
     """Draw GPUs held and waited for, one use below the other on one axis of time; see :func:`tell_use`."""
     time, colors = _Time.of(uses, began_s), _color_classes(uses)
     shown = [(use, what) for use in uses for what in _HEIGHTS if what == _HELD or use.stays.queued().most]
-    panels = [_Panel(*each, f"y{number}" if number > 1 else "y") for number, each in enumerate(shown, 1)]
-    total = sum(_HEIGHTS[panel.what] + _TITLE for panel in panels)
+    panels = [(f"y{number}" if number > 1 else "y", *each) for number, each in enumerate(shown, 1)]
+    total = sum(_HEIGHTS[what] + _TITLE for _, what in shown)
     rows = -(-(len(colors) + _MOST_MARKS) // _NAMES_A_ROW)  # on a phone
-    figure, top, most = (
-        style.new_figure(height=total + _AROUND + _NAME * rows, top=8),
-        1.0,
-        dict.fromkeys(_HEIGHTS, 0.0),
-    )
-    axes = figure.layout.yaxis.to_plotly_json()
-    for panel in panels:
+    figure = style.new_figure(height=total + _AROUND + _NAME * rows, top=8)
+    axes, top, most = figure.layout.yaxis.to_plotly_json(), 1.0, dict.fromkeys(_HEIGHTS, 0.0)
+    for axis, use, what in panels:
         top -= _TITLE / total
-        bottom = max(0.0, top - _HEIGHTS[panel.what] / total)
-        figure.layout[panel.axis.replace("y", "yaxis")] = axes | {"domain": [bottom, top]}
-        most[panel.what] = max(most[panel.what], _fill_panel(figure, panel, time, colors))
-        words = f"<b>{style.escape_text(panel.use.name)}</b>: {panel.what}"
+        bottom = max(0.0, top - _HEIGHTS[what] / total)
+        figure.layout[axis.replace("y", "yaxis")] = axes | {"domain": [bottom, top]}
+        most[what] = max(most[what], _fill_panel(figure, axis, use, what, time, colors))
+        words = f"<b>{style.escape_text(use.name)}</b>: {what}"
         place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": top, "yanchor": "bottom"}
         figure.add_annotation(text=words, showarrow=False, **place)
         top = bottom
-    for panel in panels:  # those of one kind can be compared
-        figure.layout[panel.axis.replace("y", "yaxis")].range = [0.0, 1.06 * most[panel.what] or 1.0]
-    figure.update_xaxes(anchor=panels[-1].axis, **time.describe())
+    for axis, _, what in panels:  # those of one kind can be compared
+        figure.layout[axis.replace("y", "yaxis")].range = [0.0, 1.06 * most[what] or 1.0]
+    figure.update_xaxes(anchor=panels[-1][0], **time.describe())
     legend = {"showlegend": True, "legend": style.LEGEND_ABOVE | {"y": 1.0}}
     return figure.update_layout(**legend, hovermode="x unified", margin_l=44, margin_r=28)
 
@@ -201,35 +190,36 @@ def _color_classes(uses: Sequence[Use]) -> dict[tuple[str, ...], str]:
     return {(name,): color for name, color in zip(alone, style.COLORS, strict=False)} | rest
 
 
-def _fill_panel(figure: style.Figure, panel: _Panel, time: _Time, colors: Mapping[tuple[str, ...], str]) -> float:
+def _fill_panel(
+    figure: style.Figure, axis: str, use: Use, what: str, time: _Time, colors: Mapping[tuple[str, ...], str]
+) -> float:
     """Draw the averages of each stretch, one class on the other, and the marks; return the highest."""
     total = np.zeros(time.edges_s.size - 1)
     for names, color in colors.items():
-        gpus = panel.level(*names).average(time.edges_s)
+        gpus = _find_level(use, what, *names).average(time.edges_s)
         total += gpus
         if gpus.any():
             name = style.shorten_name(names[0]) if len(names) == 1 else f"{len(names)} other classes"
             line = {"width": 0.5, "color": color}
-            _add_line(figure, panel, name, time.place(gpus), line, fillcolor=color, stackgroup=panel.axis)
+            _add_line(figure, axis, name, time.place(gpus), line, fillcolor=color, stackgroup=axis)
     marks: dict[str, FloatArray] = {}
-    if panel.what == _HELD:
-        use = panel.use
+    if what == _HELD:
         marks["P95"] = np.array([use.stays.held().enough(0.95, *use.stays.span_s)])
         marks |= {name: np.array([gpus]) for name, gpus in use.marks.items()}
         marks |= {} if use.rented is None else {"rented": use.rented.average(time.edges_s)}
     for name, gpus in marks.items():
-        _add_line(figure, panel, name, time.place(gpus), _LINES[name])
+        _add_line(figure, axis, name, time.place(gpus), _LINES[name])
     return max([float(total.max()), *(float(gpus.max()) for gpus in marks.values())])
 
 
 def _add_line(
-    figure: style.Figure, panel: _Panel, name: str, places: Mapping[str, Any], line: Mapping[str, Any], **how: object
+    figure: style.Figure, axis: str, name: str, places: Mapping[str, Any], line: Mapping[str, Any], **how: object
 ) -> None:
     """Add a line of steps, named once, however many panels have it."""
     is_new = all(trace.name != name for trace in figure.data)
     said = f"%{{y:,.4~g}} {name}<extra></extra>"
     how |= {"name": name, "legendgroup": name, "showlegend": is_new, "hovertemplate": said}
-    figure.add_scatter(**places, xaxis="x", yaxis=panel.axis, mode="lines", line={"shape": "hv", **line}, **how)
+    figure.add_scatter(**places, xaxis="x", yaxis=axis, mode="lines", line={"shape": "hv", **line}, **how)
 
 
 def _part_sizes(sizes_h: Mapping[str, FloatArray]) -> dict[float, str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from optplan.contracts import BoundProof, Instance
+from optplan.contracts.result import CERTIFIED
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 
@@ -27,13 +28,8 @@ PROOF_WORDS = {
     BoundProof.SEARCHED: "rests on a search that left no plan out, and is checked only by searching again",
     BoundProof.NONE: "does not exist: this solver proves nothing",
 }
-
-
 #: The same in a word or two.
-PROOF_NAMES = {
-    BoundProof.LAGRANGIAN: "certificate",
-    BoundProof.ENUMERATED: "certificate",
-    BoundProof.TREE: "certificate",
+PROOF_NAMES = dict.fromkeys(CERTIFIED, "certificate") | {
     BoundProof.ENGINE: "engine's word",
     BoundProof.SEARCHED: "search to the end",
     BoundProof.NONE: "none",

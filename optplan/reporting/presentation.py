@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from optplan.contracts import Instance, Relaxation, Result, Solution
-from optplan.contracts.result import require_solution
+from optplan.contracts.result import require_solution, write_amount
+from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Block, Card, Definitions, Page, Section
 from optplan.reporting.phrases import capitalise
@@ -19,9 +20,10 @@ from optplan.reporting.sections import (
     list_knowledge,
     present_answer,
     say_bound,
-    tell_background,
     tell_next,
+    tell_proof,
     tell_relaxations,
+    tell_sources,
 )
 from optplan.reporting.segments import draw_segments
 from optplan.reporting.style import Figure
@@ -54,8 +56,7 @@ def name_objective(instance: Instance) -> str:  # noqa: ARG001 - what words are 
 
 def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
     """Write an amount of a limit with its unit."""
-    unit = instance.limit_as_given(limit)[1] if limit in instance.limits else ""
-    return f"{amount:,.6g} {unit}".strip()
+    return write_amount(amount, instance.limit_as_given(limit)[1] if limit in instance.limits else "").strip()
 
 
 def format_objective(instance: Instance, objective: float) -> str:
@@ -67,9 +68,7 @@ def list_facts(instance: Instance) -> list[tuple[str, str]]:
     """List what an instance says of itself, by name."""
     facts = [("instance", instance.name), ("formulation", formulation_of(instance).title)]
     facts += [("description", instance.description)] if instance.description else []
-    for limit in instance.limits:
-        amount, unit = instance.limit_as_given(limit)
-        facts.append((limit, f"{amount:,.6g} {unit}"))
+    facts += [(limit, write_amount(*instance.limit_as_given(limit))) for limit in instance.limits]
     return [*facts, ("hash", instance.content_hash())]
 
 
@@ -109,7 +108,7 @@ def say_how_good(instance: Instance, result: Result[Solution]) -> str:
 
 
 def _write_relaxation(one: Relaxation) -> tuple[str, str]:
-    return f"{one.given:,.6g} {one.unit}", one.describe(lambda amount: f"{amount:,.6g} {one.unit}")
+    return write_amount(one.given, one.unit), one.describe()
 
 
 def _tell_relaxations(_: Instance, result: Result[Solution]) -> Section:
@@ -126,7 +125,6 @@ class Presenter(Generic[InstanceT]):
     """What a terminal and a page show of one formulation's problems."""
 
     require: Callable[[Instance], InstanceT]  #: Returns an instance of the formulation's own type, and refuses others.
-    plans: str = ""  #: What is reported without explanation and sensitivity.
     facts: Callable[[InstanceT], list[tuple[str, str]]] = list_facts
     given: Callable[[InstanceT], Sequence[Shown]] = _nothing  #: Shown below the facts of an instance.
     answer: Callable[[InstanceT, Result[Solution]], str] = say_answer
@@ -218,14 +216,15 @@ class Presenter(Generic[InstanceT]):
         return page._replace(control=build_control(self.build_page, own, result, page, beside, beside.others))
 
     def _build_page(self, own: InstanceT, result: Result[Solution], beside: Beside) -> Page:
-        beside.require_only_plans(self.plans or f"formulation {formulation_of(own).name!r}")
+        for name in ("explanation", "sensitivity"):
+            if getattr(beside, name) is not None:
+                raise UsageError(f"{name}: reports of formulation {formulation_of(own).name!r} show none; leave it out")
         rivals, sections = () if beside.is_moved else self.beside(beside), list[Section]()
         results = [result, *rivals]
         if result.infeasibility is not None:
             sections.append(self.relaxed(own, result))
         if result.solution is not None:
-            told = [section._replace(follows=True) for section in self.plan(own, result, rivals)]
-            sections += told
+            sections += [section._replace(follows=True) for section in self.plan(own, result, rivals)]
         if not beside.is_moved:
             sections += self._tell_rest(own, result, beside, results)
         return build_answer_page(
@@ -247,11 +246,12 @@ class Presenter(Generic[InstanceT]):
         if beside.background is not None:
             sections += [each._replace(follows=True) for each in self.gathered(own, beside.background, results)]
         question = [Definitions(self.facts(own))] if self.question is None else self.question(own)
-        terms, granted = self.terms(result), self.granted(own)
-        return [
-            *sections,
-            *tell_background(own, result, beside, question, self.check(own), *terms, granted=granted),
-        ]
+        sections.append(Section("question", "What was asked", question, place="folded"))
+        sections.append(tell_proof(result, beside, self.check(own), *self.terms(result)))
+        if granted := self.granted(own):
+            taken = Definitions(granted)
+            sections.append(Section("assumptions", "What is taken for granted", [taken], place="folded"))
+        return [*sections, tell_sources(own, result)]
 
 
 PRESENTER = Presenter[Instance](lambda instance: instance)

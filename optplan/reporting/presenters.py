@@ -48,12 +48,6 @@ class Beside:
     others: Others | None = None
     is_moved: bool = False  #: Whether only what follows a page's control is shown, which was moved to the result.
 
-    def require_only_plans(self, plans: str) -> None:
-        """Refuse what reports of some formulations cannot show."""
-        for name in ("explanation", "sensitivity"):
-            if getattr(self, name) is not None:
-                raise UsageError(f"{name}: reports of {plans} show none; leave it out")
-
 
 class PlanWords(Protocol):
     """How plans are put into words where they cannot be mixed, so that the frontier is a list of plans."""

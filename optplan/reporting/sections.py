@@ -202,22 +202,6 @@ def tell_proof(
     return Section("proof", "How to check this", [*explained, *known], "The proof", place="folded")
 
 
-def tell_background(
-    instance: Instance,
-    result: Result[Solution],
-    beside: Beside,
-    question: Sequence[Block],
-    check: str,
-    *terms: tuple[str, str],
-    granted: Sequence[tuple[str, str]] = (),
-) -> list[Section]:
-    """Tell what was asked, how to check the answer, what it takes for granted, and where its figures come from."""
-    taken = Section("assumptions", "What is taken for granted", [Definitions(granted)], place="folded")
-    assumptions = [taken] if granted else []
-    asked = Section("question", "What was asked", question, place="folded")
-    return [asked, tell_proof(result, beside, check, *terms), *assumptions, tell_sources(instance, result)]
-
-
 def compare_objectives(
     results: Sequence[Result[Solution]],
     columns: Sequence[Column],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.contracts import Result, Solution, SolveEvent
+from optplan.contracts import Result, Solution
 from optplan.contracts.result import relative_gap, write_amount
 from optplan.reporting.pages import Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
@@ -22,19 +22,17 @@ def tell_trajectory(result: Result[Solution]) -> list[Section]:
 
 def list_steps(result: Result[Solution]) -> Table:
     """List when objective and bound became better, the first and the last ones where there are many."""
+
+    def write(amount: float | None) -> str:
+        return NOTHING if amount is None else write_amount(amount, result.objective_unit)
+
     columns = (numeric("after"), Column("while"), *numbers("best plan", "best bound", "gap"))
-    events, left_out = result.events, len(result.events) - _MOST_ROWS
-    shown = [*events[: _MOST_ROWS // 2], *events[-_MOST_ROWS // 2 :]] if left_out > 0 else events
-    rows = [_list_step(event, result) for event in shown]
+    rows = []
+    for event in result.events:
+        gap = relative_gap(event.objective, event.bound, result.sense)
+        known = format_seconds(event.elapsed_s), event.stage, write(event.objective), write(event.bound)
+        rows.append((*known, NOTHING if gap is None else format_share(gap)))
+    left_out = len(rows) - _MOST_ROWS
     if left_out > 0:
-        rows.insert(_MOST_ROWS // 2, ("…", f"{left_out} more", "…", "…", "…"))
+        rows[_MOST_ROWS // 2 : -_MOST_ROWS // 2] = [("…", f"{left_out} more", "…", "…", "…")]
     return Table("When plan and bound became better", columns, rows)
-
-
-def _list_step(event: SolveEvent, result: Result[Solution]) -> tuple[str, ...]:
-    gap = relative_gap(event.objective, event.bound, result.sense)
-    values = [
-        NOTHING if value is None else write_amount(value, result.objective_unit)
-        for value in (event.objective, event.bound)
-    ]
-    return (format_seconds(event.elapsed_s), event.stage, *values, NOTHING if gap is None else format_share(gap))

@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 from optplan.contracts import Instance, Result, Solution, Status
@@ -120,16 +119,12 @@ def _locate(instance: Instance, result: Result[Solution], limit: str) -> dict[st
 def _say(instance: Instance, result: Result[Solution]) -> str:
     """Say in a few words what a plan reaches, or where there is none which limits would help."""
     if result.objective is None:
-        helping = (f"a {one.limit} of {one.describe(partial(_count, one.unit))}" for one in relaxations_of(result))
+        helping = (f"a {one.limit} of {one.describe()}" for one in relaxations_of(result))
         return "; ".join(["no plan", *(f"{said.replace('_', ' ')} would help" for said in helping)])
     if result.objective_unit == "s":
         return format_duration(result.objective)
     words = plan_words_of(instance)
     return f"{words.name_objective(instance)} {words.format_objective(instance, result.objective)}"
-
-
-def _count(unit: str, amount: float) -> str:
-    return f"{amount:,.6g} {unit}"
 
 
 def _frame(instance: Instance, limit: str, unit: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Check, Instance, Result, Solution, Status, Verification
+from optplan.contracts.judgement import Judged
 from optplan.contracts.result import OPTIMAL_GAP
 from optplan.reporting.phrases import format_gap, format_seconds
 from optplan.reporting.sections import bounds_nothing, say_evidence
@@ -20,28 +21,18 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-def say_verdict(instance: Instance, result: Result[Solution], verification: Verification, gap: float) -> Text:
-    """Say in a line what a result is, how good and what is believed; ``gap`` is that of plans called optimal."""
+def say_verdict(instance: Instance, given: Result[Solution] | Judged, verification: Verification, gap: float) -> Text:
+    """Say in a line what a result or an audit is, and what is believed; ``gap`` is that of plans called optimal."""
     changes = ", ".join(_cut(verification.changes))
     changed = f", changed as the result says ({changes})" if changes else ""
-    said = [f"{instance.name}{changed}: {_say_status(result, verification, gap)}"]
-    if verification.status is not None and UNTRIED.keys() & verification.evidence.keys():
-        said.append(f"of speedups {say_evidence(verification.evidence)}")
-    if verification.status is not None and verification.on_trust:
-        said.append(f"taken on trust: {', '.join(_cut(verification.on_trust))}")
-    style = "bold red" if verification.status is None else "bold green" if verification.ok else "bold yellow"
+    said = [f"{instance.name}{changed}: {_say_status(given, verification, gap)}"]
+    if not verification.failures:
+        if UNTRIED.keys() & verification.evidence.keys():
+            said.append(f"of speedups {say_evidence(verification.evidence)}")
+        if verification.on_trust:
+            said.append(f"taken on trust: {', '.join(_cut(verification.on_trust))}")
+    style = "bold red" if verification.failures else "bold green" if verification.ok else "bold yellow"
     return plain_text("; ".join(said), style)
-
-
-def say_audit_verdict(instance: Instance, verification: Verification) -> Text:
-    """Say in a line what is known of an audit."""
-    if verification.failures:
-        failed = verification.failures[0]
-        said = f"refused, {f'{failed.family} {failed.index}'.strip()} does not hold"
-        return plain_text(f"{instance.name}: {said}", "bold red")
-    on_trust = f"; taken on trust: {', '.join(_cut(verification.on_trust))}" if verification.on_trust else ""
-    style = "bold yellow" if on_trust else "bold green"
-    return plain_text(f"{instance.name}: an audit whose bounds are proven{on_trust}", style)
 
 
 def _cut(claims: Sequence[str]) -> list[str]:
@@ -49,18 +40,20 @@ def _cut(claims: Sequence[str]) -> list[str]:
     return [*claims[:_MOST_SHOWN], *([f"{more:,} more, which --json lists"] if more > 0 else [])]
 
 
-def _say_status(result: Result[Solution], verification: Verification, gap: float) -> str:
+def _say_status(given: Result[Solution] | Judged, verification: Verification, gap: float) -> str:
     """Say how good a plan is; what nobody checked is not called proven."""
     how = "proven" if verification.proven else "said to be"
+    if verification.failures:
+        failed = verification.failures[0]
+        return f"refused, {f'{failed.family} {failed.index}'.strip()} does not hold"
+    if not isinstance(given, Result):
+        return "an audit whose bounds are proven"
     match verification.status:
-        case None:
-            failed = verification.failures[0]
-            return f"refused, {f'{failed.family} {failed.index}'.strip()} does not hold"
         case Status.INFEASIBLE:
             return f"{how} infeasible"
         case Status.UNKNOWN:
             return "no plan, and none excluded"
-        case Status.FEASIBLE if verification.gap is None or bounds_nothing(result):
+        case Status.FEASIBLE if verification.gap is None or bounds_nothing(given):
             return "a plan that keeps the limits; nothing says how good it is"
     found = verification.gap or 0.0
     if verification.status is Status.FEASIBLE:

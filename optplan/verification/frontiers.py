@@ -68,6 +68,8 @@ def _check_point(found: _Findings, frontier: Frontier, point: FrontierPoint, ind
     scale = abs(point.objective) + 2.0 * sum(multipliers[limit] * amount for limit, amount in own.limits.items())
     message = "the certificate must prove that nothing is better within the budget"
     found.at_most("certificate", index, point.objective, dual, TOLERANCE * scale, message)
+    message = "the certificate must not claim more than its multipliers prove"
+    found.at_most("certificate", index, point.certificate.bound, dual, TOLERANCE * scale, message)
     ends = point.shadow_price
     if ends.less is not None:
         message = "a price may not rise with the budget"

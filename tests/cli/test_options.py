@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.cli import application
-from optplan.cli.amending import write_amendments
+from optplan.cli.amending import write_options
 from optplan.cli.options import TIME, complete_instance
 from optplan.instances.changes import parse_change
 from optplan.units import Amount, BudgetUnit, parse_budget
@@ -42,7 +42,7 @@ def complete(command: str, option: str, text: str) -> list[str]:
 def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, deadline_s: float) -> None:
     """What a report tells people to type means what was solved."""
     changes = {"budget": Amount(value, unit), "deadline": deadline_s, "problem": "whole", "policy": None}
-    written = write_amendments(changes)
+    written = write_options(changes)
     assert written[::2] == ["--budget", "--deadline", "--problem"]
     assert parse_budget(written[1]) == changes["budget"]
     option = click.Option(["--deadline"])
@@ -104,7 +104,7 @@ def test_every_command_with_an_instance_takes_changes(name: str) -> None:
 def test_changes_of_any_field_are_written_first() -> None:
     """They apply before the options that have a field of their own, and so they stand before them."""
     edits = (parse_change("classes.*.weight*=2"), parse_change("budget=9gpu"))
-    written = write_amendments({"budget": Amount(8.0, BudgetUnit.GPU), "set": edits, "policy": None})
+    written = write_options({"budget": Amount(8.0, BudgetUnit.GPU), "set": edits, "policy": None})
     assert written == ["--set", "classes.*.weight*=2", "--set", "budget=9gpu", "--budget", "8gpu"]
 
 

@@ -72,7 +72,11 @@ def test_a_gpu_by_its_own_name(run: Runner, command: tuple[str, ...]) -> None:
     [
         (("--vm-type", "v100"), 2, "--vm-type: got 'v100'; a GPU type and its name in the list are needed"),
         (("--vm-type", "v10=box"), 2, "--vm-type: no GPU type 'v10'; did you mean 'v100'?"),
-        (("--vm-type", "v100=box", "--vm-type", "v100=single"), 2, "'v100' is given twice; give it once"),
+        (
+            ("--vm-type", "v100=box", "--vm-type", "v100=single"),
+            2,
+            "--vm-type: two values for 'v100' are given; give one",
+        ),
         (("--vm-type", "v100=box", "--spot", "t4"), 2, "--spot: no GPU type 't4'; known: v100"),
         (("--vm-type", "v100=bix"), 1, "has no instance type or GPU 'bix'; did you mean 'box'?"),
         (("--vm-type", "v100=box", "--region", "north"), 1, "in region 'north'; there is one in: east, west"),

@@ -36,7 +36,7 @@ def test_columns_in_any_order_become_measurements(tmp_path: Path) -> None:
 def test_given_prices_come_before_the_column(tmp_path: Path) -> None:
     """A number is that of a VM; one that ships also says how many GPUs a VM has, and where the price comes from."""
     path = _write(tmp_path, "type,gpus,samples_per_s,price_usd_per_hour\nt4,4,350,9\nt4,8,600,9\n")
-    (vm,) = build_throughputs_instance(path, samples=1, prices={None: 2.0}).types.values()
+    (vm,) = build_throughputs_instance(path, samples=1, prices={"": 2.0}).types.values()
     assert (vm.price_usd_per_hour, vm.gpus, vm.price_source) == (2.0, 1, "given by the user")
     made = build_throughputs_instance(path, samples=1, prices={"t4": "aws:g4dn.12xlarge"})
     assert [row.vms for row in made.measurements] == [1, 2]
@@ -96,7 +96,7 @@ def test_wrong_prices(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"--price: there are several types; say of which one, as in t4=0\.978usd/hour"
     ):
-        build_throughputs_instance(path, samples=1, prices={None: 1.0})
+        build_throughputs_instance(path, samples=1, prices={"": 1.0})
     with pytest.raises(UsageError, match="--price: no type 't5'; known: t4, v100"):
         build_throughputs_instance(path, samples=1, prices={"t5": 1.0})
     with pytest.raises(DataError, match=r"no\.csv: there is no such file"):

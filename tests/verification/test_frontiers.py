@@ -48,7 +48,7 @@ def test_every_point_and_every_chord_of_a_frontier_holds(instance: BoaInstance) 
 
 
 def test_what_a_point_claims_is_found_out(instance: BoaInstance) -> None:
-    """A better objective, a multiplier that proves less, and a missing one each fail by name."""
+    """A better objective, multipliers that prove less than is said or are missing each fail by name."""
     line = frontier(instance)
     point = line.points()[2]
     better = verify(instance, amended(line, 2, objective=point.objective * 0.999))
@@ -57,6 +57,9 @@ def test_what_a_point_claims_is_found_out(instance: BoaInstance) -> None:
     weaker = point.certificate.replace(multipliers={"budget": 0.0})
     found = verify(instance, amended(line, 2, certificate=weaker))
     assert ("certificate", "point 3") in {(check.family, check.index) for check in found.failures}
+    bolder = point.certificate.replace(bound=point.objective * 1.001)
+    (failed,) = verify(instance, amended(line, 2, certificate=bolder)).failures
+    assert failed.message == "the certificate must not claim more than its multipliers prove"
     unnamed = point.certificate.replace(multipliers={})
     found = verify(instance, amended(line, 2, certificate=unnamed))
     assert any(check.message == "multipliers must name exactly budget" for check in found.failures)

@@ -11,7 +11,7 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, PRICE, TIME, argument, flag, known_name, named, option, parse_price
+from optplan.cli.options import FILE, PRICE, TIME, argument, by_name, known_name, named, option, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import format_duration
@@ -27,20 +27,11 @@ def _list_policies() -> list[str]:
     return list(POLICIES)
 
 
-def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float | SpotPrices]:
-    """Read prices of spot VMs by zone, under an empty name for all others: amounts, or files of series."""
+def _read_spot_price(text: str, *, what: str) -> float | SpotPrices:
+    """Read a price of spot VMs: an amount, or a file of a series."""
     from optplan.lab.spot.replaying import read_spot_prices
 
-    prices: dict[str, float | SpotPrices] = {}
-    for text in texts:
-        zone, _equals, value = text.rpartition("=")
-        if zone in prices:
-            raise UsageError(f"{flag(option)}: two prices {f'of {zone!r} ' if zone else ''}are given; give one")
-        if Path(value).suffix == ".json":
-            prices[zone] = read_spot_prices(value)
-        else:
-            prices[zone] = parse_price(value, what=flag(option))
-    return prices
+    return read_spot_prices(text) if Path(text).suffix == ".json" else parse_price(text, what=what)
 
 
 @command(
@@ -61,9 +52,8 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
 @click.option(
     "--spot-price",
     "spot_prices",
-    multiple=True,
+    **by_name("a price is needed, as in us-east-1a=0.9usd/hour", _read_spot_price),
     metavar="[ZONE=]AMOUNT|FILE",
-    callback=_read_spot_prices,
     help="Of one VM, such as us-east-1a=0.9usd/hour, or a JSON file of prices over time.",
 )
 @click.option("--on-demand-price", type=PRICE, help="Of one VM, such as 3.06usd/hour.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,26 +9,13 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, PRICE, argument, flag, named, option
+from optplan.cli.options import FILE, PRICE, argument, by_name, named, option
 from optplan.cli.outputs import Outputs, format_csv
-from optplan.errors import UsageError
 from optplan.lab.cli.simulating import profiles_options
 from optplan.units import parse_duration
 
 if TYPE_CHECKING:
     from optplan.lab.starts import StartStudy
-
-
-def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float]:
-    waits: dict[str, float] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise UsageError(f"{flag(option)}: got {text!r}; an application and a time are needed, as in bert=4h")
-        if name in waits:
-            raise UsageError(f"{flag(option)}: two times for {name!r} are given; give one")
-        waits[name] = parse_duration(value, what=f"{flag(option)} {name}")
-    return waits
 
 
 @command(
@@ -61,10 +47,9 @@ def simulate_starts(
     ),
     prices: Path = option(required=True, type=FILE, help="CSV with columns hour (0 to 23) and usd_per_gpu_hour."),
     may_wait: dict[str, float] = option(
+        **by_name("an application and a time are needed, as in bert=4h", parse_duration, alone=False),
         required=True,
-        multiple=True,
         metavar="CLASS=TIME",
-        callback=_read_waits,
         help="Longest wait of the jobs of an application, such as bert=4h; may be repeated. All others start at once.",
     ),
     worths: tuple[float, ...] = option(

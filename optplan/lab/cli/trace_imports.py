@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.imports import price_types, read_prices, rename, require_target
+from optplan.cli.imports import PRICES, price_types, rename, require_target
 from optplan.cli.options import FILE, TIME, argument, flag, named, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
@@ -72,11 +72,9 @@ def import_trace(
     ),
     classes: tuple[str, ...] = option("--class", multiple=True, metavar="NAME", help="Only these; may be repeated."),
     span: float | None = option(type=TIME, help="Time that the trace covers, such as 48h."),
-    prices: dict[str | None, float | str] = option(
+    prices: dict[str, float | str] = option(
         "--price",
-        multiple=True,
-        metavar="AMOUNT",
-        callback=read_prices,
+        **PRICES,
         help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
     ),
     price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),

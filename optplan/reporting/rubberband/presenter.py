@@ -244,7 +244,6 @@ def _say_duration(distribution: object) -> str:
 
 PRESENTER = Presenter(
     words.require_search,
-    plans="searches",
     facts=list_facts,
     given=lambda search: [list_asked(search)],
     answer=words.say_answer,

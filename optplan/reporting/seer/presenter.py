@@ -175,7 +175,6 @@ def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[
 
 PRESENTER = Presenter(
     words.require_seer,
-    plans="searches",
     facts=tables.list_facts,
     given=tables.list_brackets,
     answer=words.say_answer,

@@ -135,7 +135,6 @@ def _tell_relaxations(_: SriftInstance, result: Result[Solution]) -> Section:
 
 PRESENTER = Presenter(
     words.require_job,
-    plans="fleets",
     facts=tables.list_facts,
     given=lambda job: [tables.list_offers(job)],
     answer=words.say_answer,

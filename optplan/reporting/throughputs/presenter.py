@@ -63,7 +63,6 @@ def _list_cards(_: ThroughputsInstance, result: Result[Solution]) -> list[Card]:
 
 PRESENTER = Presenter(
     require_job,
-    plans="measured speeds",
     facts=_list_facts,
     given=lambda job: [_list_speeds(job)],
     answer=say_answer,

@@ -205,5 +205,5 @@ def test_folders_without_what_is_needed_are_told(run: Runner, tmp_path: Path, mo
         f"--budget: changes an instance, and {tmp_path} is a folder; leave it out" in changed.err,
     ) == (2, True)
     assert "RESULT is missing; `optplan solve boa-two-classes -o result.json`" in run("report", "boa-two-classes").err
-    monkeypatch.setattr("optplan.wings.service", lambda _: None)
+    monkeypatch.setattr("optplan.wings.function", lambda _: None)
     assert "what runs plans is not installed here" in run("report", tmp_path, "-o", tmp_path / "p.html").err

@@ -130,7 +130,7 @@ def test_an_import_needs_somewhere_to_go(run: Runner) -> None:
         (["--json"], 1, "nowhere.csv"),
         (["--json", "--span", "48"], 2, "--span: '48' has no known unit of time"),
         (["--json", "--price", "3gpu"], 2, "--price: got '3gpu'; money for an hour, a day or a month is needed"),
-        (["--json", "--price", "1usd/day", "--price", "2usd/day"], 2, "--price: two prices are given; give one"),
+        (["--json", "--price", "1usd/day", "--price", "2usd/day"], 2, "--price: two values are given; give one"),
         (["--json", "--max-width", "x"], 2, "--max-width: got 'x'; a number of GPUs of at least 1 is needed, as in 64"),
         (["--json", "--max-width", "rtx=0"], 2, "--max-width: got 'rtx=0'; a number of GPUs of at least 1 is needed"),
         (

@@ -82,7 +82,7 @@ def test_files_and_tables(run: Runner, asked: tuple[str, ...], tmp_path: Path) -
         (("--may-wait", "cifar10=-4h"), "--may-wait"),
         (("--may-wait", "cifar10=nanh"), "--may-wait"),
         (("--may-wait", "4h"), "as in bert=4h"),
-        (("--may-wait", "cifar10=4h", "--may-wait", "cifar10=5h"), "two times for 'cifar10'"),
+        (("--may-wait", "cifar10=4h", "--may-wait", "cifar10=5h"), "two values for 'cifar10'"),
         (("--may-wait", "cifar10=4h", "--hour-worth", "3gpu"), "--hour-worth: got '3gpu'"),
         (("--may-wait", "cifar10=4h", "--policy", "pollux"), "pollux has no fixed widths"),
         (("--may-wait", "cifar10=4h", "--policy", "one-width:20000"), "no job can be completed"),

@@ -142,7 +142,7 @@ def test_explanations_are_refused(search: RubberBandInstance, found: Result[Solu
         multipliers={},
         choices=(),
     )
-    with pytest.raises(UsageError, match="explanation: reports of searches show none; leave it out"):
+    with pytest.raises(UsageError, match="explanation: reports of formulation 'rubberband' show none; leave it out"):
         build_report(search, found, Beside(explanation=explanation))
 
 

@@ -115,5 +115,5 @@ def test_a_page_without_a_plan(example: SeerInstance, tmp_path: Path) -> None:
 def test_explanations_are_refused(example: SeerInstance, result: Result[Solution], tmp_path: Path) -> None:
     """Searches have none; one of another formulation is none of theirs."""
     boa = build_named("boa-one-table")
-    with pytest.raises(UsageError, match="reports of searches show none"):
+    with pytest.raises(UsageError, match="reports of formulation 'seer' show none"):
         write_text(build_report(example, result, Beside(explanation=explain(boa, solve(boa)))), tmp_path / "x.html")

@@ -117,7 +117,7 @@ def test_reports_are_written(job: SriftInstance, result: Result[Solution], tmp_p
         multipliers={},
         choices=(),
     )
-    with pytest.raises(UsageError, match="explanation: reports of fleets show none; leave it out"):
+    with pytest.raises(UsageError, match="explanation: reports of formulation 'srift' show none; leave it out"):
         write_text(build_report(job, result, Beside(explanation=explanation)), tmp_path / "no.html")
 
 
