@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from optplan.cli.console import note
-from optplan.contracts.conditions import Mode
+from optplan.contracts.modes import Mode
 from optplan.errors import OutputError, show_text
 from optplan.execution import records as told
 from optplan.execution.cluster import spent_usd

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.conditions import Promoted
+from optplan.contracts.modes import Mode
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts.conditions import Mode
+from optplan.contracts.modes import Mode
 from optplan.execution import records as told
 from optplan.execution.cli.fleets import KIND
 from optplan.execution.cli.run_view import RunView, listening, say
