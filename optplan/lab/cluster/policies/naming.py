@@ -16,8 +16,9 @@ from optplan.instances.files import read_instance, read_plan
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, BudgetHeld, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled
+from optplan.lab.cluster.policies.pollux import Pollux, PolluxAutoscaled
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
+from optplan.lab.fields import Knowledge
 from optplan.solving import solve
 from optplan.units import PERIOD_HOURS, BudgetUnit
 
