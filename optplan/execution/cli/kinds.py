@@ -24,7 +24,7 @@ from optplan.units import SECONDS_PER_HOUR
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.cli.run_view import Teller
+    from optplan.execution.cli.run_view import RunView
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.runs import Listener, Outcome, Run
@@ -42,13 +42,8 @@ _KINDS = {
 }
 #: Lines at the end of what is shown of a run, on the whole of it, that are kept where that is cut.
 _LAST_LINES = 13
-#: Parameters of `optplan run` that fill a field of another name.
-_PARAMETERS = {
-    "gpus_per_node": ("node_gpus",),
-    "terms": ("every_s", "window_s", "hold_budget"),
-}
-
-
+#: Parameters of `optplan run` that fill the field ``terms``.
+_TERMS = frozenset({"every_s", "window_s", "hold_budget"})
 #: By status, how a run stands whose exit code says nothing worse: in a word, and how good it is.
 _BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
 
@@ -93,9 +88,11 @@ class RunKind(ABC):
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
-    @abstractmethod
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> Teller:
+    def view(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None = None) -> RunView:  # noqa: ARG002 - as searches have it
         """Return what says what happens in a run that begins or goes on."""
+        from optplan.execution.cli.run_view import RunView
+
+        return RunView(self.KIND)
 
     @abstractmethod
     def tell(self, outcome: Any) -> Account:  # noqa: ANN401 - of its kind
@@ -151,7 +148,7 @@ class RunKind(ABC):
             if seen and fields.get("executor", "virtual") == "virtual" and "out" not in own:
                 own["out"] = Path(held.enter_context(TemporaryDirectory()))
             out = own.get("out")
-            with listening(events, self.telling(plan, fields, None)) as listener:
+            with listening(events, self.view(plan, fields)) as listener:
                 outcome = self.begin(plan, own, listener, fields)
             return self.look(out) if seen and out is not None else Told(outcome, plan.instance_name)
 
@@ -162,7 +159,7 @@ class RunKind(ABC):
 
         run, abort = read_run(folder), given.pop("abort", False)
         fields = _fill(given, run.plan)
-        with listening(events, self.telling(run.plan, fields, run)) as listener:
+        with listening(events, self.view(run.plan, fields, run)) as listener:
             return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
 
     def read(self, folder: Path) -> Told:
@@ -180,7 +177,7 @@ class RunKind(ABC):
 
         with Journal(folder, writable=False, salvaged=True) as journal:
             run = type_of(self.KIND).open(journal)
-            history = gather(run, run.past, self.telling(run.plan, run.options.to_json_data(), None))
+            history = gather(run, run.past, self.view(run.plan, run.options.to_json_data()))
             return Told(run.describe(), run.plan.instance_name, history, journal.torn)
 
     def stamp(self, folder: Path) -> str:
@@ -217,8 +214,8 @@ class RunKind(ABC):
     def _list_parameters(self) -> frozenset[str]:
         from optplan.execution.runs import type_of
 
-        fields = type_of(self.KIND).options_type.model_fields
-        return frozenset(name for field in fields for name in _PARAMETERS.get(field, (field,)))
+        fields = type_of(self.KIND).options_type.model_fields.keys()
+        return fields | _TERMS if "terms" in fields else frozenset(fields)
 
 
 def face_of(outcome: Outcome) -> Face:
@@ -282,9 +279,9 @@ def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
         fields["replan_above"] = None
     if "sbatch" in fields:
         fields["sbatch"] = dict(fields["sbatch"])
-    if "node_gpus" in fields:
-        fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
-    terms = {name: fields.pop(name) for name in _PARAMETERS["terms"] if name in fields}
+    if "gpus_per_node" in fields:
+        fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields["gpus_per_node"])
+    terms = {name: fields.pop(name) for name in _TERMS & fields.keys()}
     if "every_s" in terms:
         terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
     if "window_s" in terms:

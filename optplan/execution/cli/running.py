@@ -111,7 +111,7 @@ _FIELDS = [
 )
 @_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
 @_of_streams("--truth", metavar="INSTANCE", help="How long epochs take on the virtual clock; by default as --learn.")
-@_of_streams("--gpus-per-node", "node_gpus", type=click.IntRange(min=1), metavar="N", help="1 by default.")
+@_of_streams("--gpus-per-node", type=click.IntRange(min=1), metavar="N", help="1 by default.")
 @_of_fleets(
     "--lose", multiple=True, type=Value("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.cli.run_view import RunView
+from optplan.execution.cli.run_view import SearchView
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
@@ -47,10 +47,10 @@ class _Searches(RunKind):
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> RunOutcome:
         return run_search(plan, **own, listener=listener, **fields)
 
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> RunView:
+    def view(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None = None) -> SearchView:
         if run is not None:
-            return RunView(run.state, Rules.of(plan, run.options))
-        return RunView(State(plan), Rules.of(plan, SearchOptions(**options)))
+            return SearchView(run.state, Rules.of(plan, run.options))
+        return SearchView(State(plan), Rules.of(plan, SearchOptions(**options)))
 
     def tell(self, outcome: RunOutcome) -> Account:
         best, is_winner = outcome.winner or outcome.best, outcome.winner is not None

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.cli.run_view import Teller, tell_line
 from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.execution.streams.state import read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -45,9 +44,6 @@ class _Streams(RunKind):
         known = {name: read_instance(own[name], BoaInstance) for name in ("learn", "truth") if name in own}
         instances = {"instance": known.get("learn"), "truth": known.get("truth")}
         return run_stream(plan, read_jobs(own["jobs"]), out=own.get("out"), listener=listener, **instances, **fields)
-
-    def telling(self, *_: object) -> Teller:
-        return tell_line
 
     def tell(self, outcome: StreamOutcome) -> Account:
         jobs, done = (sum(getattr(one, what) for one in outcome.classes) for what in ("jobs", "completed"))
