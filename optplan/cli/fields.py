@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from enum import Enum
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from enum import EnumType
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 from annotated_types import Ge, Gt, Le, Lt
@@ -37,23 +37,21 @@ def list_fields(
     """
     hints = get_type_hints(record, include_extras=True)
     for above, name, behind in _FIELD.findall(inspect.getsource(record)):
-        said = " ".join([*re.findall("#: (.*)", above), behind]).strip()
+        said = " ".join([*re.findall("#: (.*)", above), behind]).replace("``", "").strip().removesuffix(".")
         if not said:  # it is that of another class
             continue
         hint, notes = _unfold(hints[name])
         words = {note.startswith("--"): note for note in notes if isinstance(note, str)}
-        unit = name.rpartition("_")[2]
-        called = named(name.removesuffix(f"_{unit}") if unit in (*_UNITS, "usd") else name)
-        usual = _write(name, getattr(record, name))
-        others = {_write(name, getattr(one, name, None)): where for where, one in (elsewhere or {}).items()}
-        differ = [f", {text} {where}" for text, where in others.items() if text not in ("", usual)]
-        told = f"; {usual} by default{''.join(differ)}." if usual else "."
-        kind: Any = (kinds or {}).get(name) or (_UNITS[unit][0] if unit in _UNITS else _find_kind(hint, notes))
+        stem, _, unit = name.rpartition("_")
+        classes = {**(elsewhere or {}), "by default": record}  # which has the last word where both say the same
+        usual = {_write(unit, getattr(one, name, None)): where for where, one in classes.items()}
+        told = ", ".join(f"{text} {where}" for text, where in usual.items() if text)
+        kind = (kinds or {}).get(name) or (_UNITS[unit][0] if unit in _UNITS else _find_kind(hint, notes))
         yield HeadedOption(
-            [words.get(True, *called.values()), name],
+            [words.get(True, *named(stem if unit in (*_UNITS, "usd") else name).values()), name],
             heading=heading,
-            help=said.replace("``", "").removesuffix(".") + told,
-            type=None if hint is bool else kind,
+            help=f"{said}; {told}." if told else f"{said}.",
+            type=kind,
             is_flag=hint is bool,
             default=None,
             show_default=False,
@@ -66,16 +64,14 @@ def _unfold(hint: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401 - a type
     if get_origin(hint) is Annotated:
         inner, notes = _unfold(hint.__origin__)
         return inner, [*notes, *hint.__metadata__]
-    if get_origin(hint) in (Union, UnionType):
-        return _unfold(next(each for each in get_args(hint) if each is not NoneType))
-    return hint, []
+    return (hint, []) if NoneType not in get_args(hint) else _unfold(get_args(hint)[0])
 
 
-def _find_kind(hint: Any, notes: list[Any]) -> click.ParamType:  # type: ignore[type-arg]  # noqa: ANN401 - a type
-    if get_origin(hint) is Literal or issubclass(hint, Enum):
+def _find_kind(hint: Any, notes: list[Any]) -> click.ParamType | None:  # type: ignore[type-arg]  # noqa: ANN401 - a type
+    if get_origin(hint) is Literal or isinstance(hint, EnumType):
         return click.Choice([str(each) for each in get_args(hint) or hint])
-    if hint is str:
-        return click.STRING
+    if hint in (bool, str):
+        return None  # click knows
     low = next((note for note in notes if isinstance(note, Ge | Gt)), None)
     high = next((note for note in notes if isinstance(note, Le | Lt)), None)
     ends: dict[str, Any] = {"min": getattr(low, "ge", getattr(low, "gt", None)), "min_open": isinstance(low, Gt)}
@@ -83,13 +79,11 @@ def _find_kind(hint: Any, notes: list[Any]) -> click.ParamType:  # type: ignore[
     return click.IntRange(**ends) if hint is int else click.FloatRange(**ends)
 
 
-def _write(name: str, value: object) -> str:
+def _write(unit: str, value: object) -> str:
     """Write a default as it would be typed; empty where that says nothing."""
-    if value in (None, "") or isinstance(value, bool):
-        return ""
-    if not isinstance(value, int | float):
-        return str(value)
-    _, units = _UNITS.get(name.rpartition("_")[2], (None, {"": 1.0}))
-    exact = [unit for unit, size in units.items() if value >= size and value % size == 0]
-    unit = exact[0] if exact else [*units][-1]
-    return f"{value / units[unit]:g}{unit}"
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return str(value or "")
+    _, sizes = _UNITS.get(unit, (None, {"": 1.0}))
+    exact = [unit for unit, size in sizes.items() if value >= size and value % size == 0]
+    unit = exact[0] if exact else [*sizes][-1]
+    return f"{value / sizes[unit]:g}{unit}"
