@@ -39,19 +39,15 @@ class _Fleets(RunKind):
     def tell(self, outcome: FleetOutcome) -> Account:
         fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
         done = f"{outcome.iterations:,} of {outcome.target:,}"
-        time, cost = format_seconds(outcome.time_s), format_usd(outcome.cost_usd)
         cards = [
-            Card("time", time, "on the virtual clock" if outcome.virtual else ""),
-            Card("cost", cost),
+            Card("time", format_seconds(outcome.time_s)),
+            Card("cost", format_usd(outcome.cost_usd)),
             Card("VMs lost", f"{sum(outcome.lost.values()):,}", name_vms(outcome.lost)),
         ]
         facts = [
             ("fleets", ", then ".join(outcome.fleets) or NOTHING),
-            ("lost", name_vms(outcome.lost) or NOTHING),
             ("iterations", done),
             ("checkpoint", outcome.checkpoint or NOTHING),
-            ("time", time),
-            ("cost", cost),
         ]
         if outcome.infeasibility is not None:
             would = " or ".join(

@@ -53,8 +53,8 @@ class Account(NamedTuple):
 
     title: str
     clock: str  #: What is said first of a run on a virtual clock; empty for one that was measured.
-    cards: Sequence[Card]
-    facts: Sequence[tuple[str, str]]  #: Besides its status.
+    cards: Sequence[Card]  #: Main figures, on a terminal the first facts.
+    facts: Sequence[tuple[str, str]]  #: Besides these, and its status.
     sections: Sequence[Section]  #: Of its page; their tables are shown on a terminal, too.
     heading: str = ""  #: Of the facts on its page; empty where the sections say them.
 
@@ -106,7 +106,8 @@ class RunKind(ABC):
         shown: list[Shown] = [account.clock] if account.clock else []
         for table in (block for section in account.sections for block in section.blocks if isinstance(block, Table)):
             shown += [table, ""]
-        return [*shown, fact_table([_state(outcome), *account.facts])]
+        main = [(card.name, f"{card.value} ({card.note})" if card.note else card.value) for card in account.cards]
+        return [*shown, fact_table([_state(outcome), *main, *account.facts])]
 
     def build_page(self, told: Told) -> Page:
         """Build the page of a run."""

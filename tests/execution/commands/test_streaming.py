@@ -67,7 +67,7 @@ def test_what_nodes_take_is_waited_for_and_goes_back_into_the_instance(
     assert (told.code, told.data["actual_jct_s"]) == (0, pytest.approx(2310.0))
     assert told.data["starting_gpu_hours"] == pytest.approx(8 / 60)
     assert told.data["node_gpu_hours"] == pytest.approx(5 + 8 / 60)
-    assert "5.133 (0.1333 of them, 2.6 %, while they started)" in run("status", out).out
+    assert "5.133 (0.1333 of them, 2.6 %, while they started; held by jobs 5)" in run("status", out).out
     told = run("calibrate", out, instance, "-o", measured)
     assert (told.code, told.out.splitlines()[1:]) == (0, ["gpu_types.v100.start_s: 1 min 00 s, was 0 s"])
     assert "at most 0.033 GPUs more (2.7 %, $48.67 a month) and 1 min 00 s a job" in " ".join(
