@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optplan.execution.cli.run_view import RunView
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
-    from optplan.execution.runs import Listener, Outcome, Run
+    from optplan.execution.runs import Listener, Outcome
     from optplan.reporting.faces import Face
     from optplan.reporting.pages import Card, Page, Section
     from optplan.reporting.style import Figure
@@ -88,7 +88,7 @@ class RunKind(ABC):
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
-    def view(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None = None) -> RunView:  # noqa: ARG002 - as searches have it
+    def view(self, *_: Any, **__: Any) -> RunView:  # noqa: ANN401 - of a plan, its options, and a run that goes on
         """Return what says what happens in a run that begins or goes on."""
         from optplan.execution.cli.run_view import RunView
 
@@ -160,6 +160,8 @@ class RunKind(ABC):
 
         run, abort = read_run(folder), given.pop("abort", False)
         fields = _fill(given, run.plan)
+        if "terms" in fields:  # each is an option of its own, and the others stay
+            fields["terms"] = run.options.terms.to_json_data() | fields["terms"]
         with listening(events, self.view(run.plan, fields, run)) as listener:
             return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
 

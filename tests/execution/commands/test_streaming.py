@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from optplan.execution.online.terms import Terms
+from optplan.execution.runs import read_run
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
@@ -53,6 +56,25 @@ def test_a_stream_that_queues_and_learns(run: Runner, files: tuple[Path, Path, P
     told = run("run", plan, jobs, "--learn", instance, *options, "--every", "30min", "--window", "10h", "--json")
     assert told.code == 0
     assert told.data["classes"][0]["completed"] == 4
+
+
+def test_a_stream_that_goes_on_keeps_what_is_not_said_again(
+    run: Runner, files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --every alone the budget is held as before, and what was seen fades as before."""
+    instance, plan, jobs = files
+    out, given = plan.parent / "s1", dict[str, Any]()
+    begun = ("--learn", instance, "--hold-budget", "debt", "--window", "10h", "--every", "30min")
+    assert run("run", plan, jobs, *begun, "--out", out).code == 0
+
+    def go_on(folder: Path, **options: Any) -> Any:  # noqa: ANN401 - as resume
+        given.update(options)
+        return read_run(folder).describe()
+
+    monkeypatch.setattr("optplan.execution.runs.resume", go_on)
+    assert run("run", "--resume", out, "--every", "5min").code == 0
+    terms = Terms.parse(given["terms"])
+    assert (terms.every_s, terms.window_h, terms.hold_budget) == (300.0, 10.0, "debt")
 
 
 def test_what_nodes_take_is_waited_for_and_goes_back_into_the_instance(
