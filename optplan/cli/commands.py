@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from optplan import wings
-from optplan.cli.options import FILE, flag, list_declared
+from optplan.cli.options import FILE, HeadedOption, flag, list_declared
 from optplan.errors import DataError, UsageError, nearest_name_hint
 
 
@@ -52,14 +52,6 @@ _NAME_WIDTH = 20
 
 #: Where a command keeps the arguments that it was called with.
 _ARGUMENTS = "optplan.arguments"
-
-
-class HeadedOption(click.Option):
-    """An option that stands under a heading of its own in the help."""
-
-    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:  # noqa: ANN401 - click's own
-        super().__init__(*args, **kwargs)
-        self.heading = heading
 
 
 class _WithExamples(click.Command):

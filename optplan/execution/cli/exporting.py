@@ -10,8 +10,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_either
-from optplan.cli.fields import list_fields
-from optplan.cli.options import DATA, DIR, FILE, flag, force_option, known_name, with_options
+from optplan.cli.options import DATA, DIR, FILE, flag, force_option, known_name, list_fields, with_options
 from optplan.execution.fields import ExportFields
 
 #: What fills fields of the export.

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from optplan.cli.commands import Command, HeadedOption, refuse_but
-from optplan.cli.fields import list_fields
-from optplan.cli.options import DATA, DIR, FILE, TIME, flag, named, parse_share, with_options
+from optplan.cli.commands import Command, refuse_but
+from optplan.cli.options import DATA, DIR, FILE, TIME, HeadedOption, flag, list_fields, named, parse_share, with_options
 from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError

@@ -21,7 +21,6 @@ from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
 from optplan.execution.scheduler import rank_trials, read_metric
-from optplan.formulations.boa.planning import choose_way as choose_next
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 
@@ -170,6 +169,8 @@ def choose_way(exported: Exported, unit: str) -> str:
     What other jobs take stands in their folders. Who is submitted at the same moment may take the same; later ones make
     up for it.
     """
+    from optplan.formulations.boa.planning import choose_way as choose_next  # searches do without
+
     ways = {way.name: way.share for way in exported.outline.ways if way.unit == unit}
     if not ways:
         classes = dict.fromkeys(way.unit for way in exported.outline.ways)

@@ -12,8 +12,7 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.fields import list_fields
-from optplan.cli.options import DIR, PRICE, Kind, flag, named, option, with_options
+from optplan.cli.options import DIR, PRICE, Kind, flag, list_fields, named, option, with_options
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.lab.cli.job_sources import JobSource, logs_or_instances
