@@ -191,7 +191,11 @@ def list_declared(
 #: A field in the source of a class, with its comments above or behind it.
 _FIELD = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?:  #: (.*))?$", re.MULTILINE)
 #: By the end of a field's name what its option takes, and units in which defaults are written, the largest first.
-_UNITS = {"s": (TIME, {"h": 3600.0, "min": 60.0, "s": 1.0}), "bytes": (SIZE, {"GB": 1e9, "B": 1.0})}
+_UNITS = {
+    "s": (TIME, {"h": 3600.0, "min": 60.0, "s": 1.0}),
+    "h": (Kind("TIME", lambda text, what: parse_duration(text, what=what) / 3600.0), {"h": 1.0}),
+    "bytes": (SIZE, {"GB": 1e9, "B": 1.0}),
+}
 
 
 class HeadedOption(click.Option):

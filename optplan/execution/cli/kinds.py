@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
 from optplan.execution.journal import COUNT
-from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
@@ -43,7 +42,7 @@ _KINDS = {
 #: Lines at the end of what is shown of a run, on the whole of it, that are kept where that is cut.
 _LAST_LINES = 13
 #: Parameters of `optplan run` that fill the field ``terms``.
-_TERMS = frozenset({"every_s", "window_s", "hold_budget"})
+_TERMS = frozenset({"every_s", "window_h", "hold_budget"})
 #: By status, how a run stands whose exit code says nothing worse: in a word, and how good it is.
 _BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
 
@@ -287,6 +286,4 @@ def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     terms = {name: fields.pop(name) for name in _TERMS & fields.keys()}
     if "every_s" in terms:
         terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
-    if "window_s" in terms:
-        terms["window_h"] = terms.pop("window_s") / SECONDS_PER_HOUR
     return fields | ({"terms": terms} if terms else {})

@@ -16,6 +16,7 @@ from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
 from optplan.execution.fields import FleetFields, LimitFields, RunFields, SearchFields, StreamFields, TrainingFields
+from optplan.execution.online.fields import TermFields
 from optplan.units import BudgetUnit, parse_budget, parse_duration
 
 #: Says that the rest is not to be planned anew.
@@ -66,6 +67,8 @@ _FIELDS = [
     *list_fields(StreamFields, _STREAMS),
     *list_fields(FleetFields, _FLEETS),
 ]
+#: What fills fields of the calculator's terms.
+_TERMS = [*list_fields(TermFields, "Of streams of jobs, with --learn")]
 
 
 @click.command(
@@ -81,7 +84,7 @@ _FIELDS = [
     ),
     renamed={str(each.name): flag(each) for each in _FIELDS}
     | named("gpus_per_node", "lose", "heartbeat")
-    | {"terms.every_s": "--every", "terms.window_h": "--window", "terms.hold_budget": "--hold-budget"},
+    | {f"terms.{each.name}": flag(each) for each in _TERMS},
     writes={
         "events": "Write every event as a line of JSON.",
         "report": "Write planned against actual as an HTML page.",
@@ -89,7 +92,7 @@ _FIELDS = [
 )
 @click.argument("plan", required=False, metavar="[PLAN]", type=FILE)
 @click.argument("jobs", required=False, metavar="[JOBS]", type=FILE)
-@with_options(_FIELDS)
+@with_options([*_FIELDS, *_TERMS])
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give up and end it.")
@@ -102,13 +105,6 @@ _FIELDS = [
 )
 @_of_searches("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
 @_of_streams("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
-@_of_streams("--every", "every_s", type=TIME, help="With --learn: calculate so often: 15min.")
-@_of_streams(
-    "--hold-budget",
-    type=click.Choice(["no", "debt", "repaid"]),
-    help="With --learn: how the budget holds on other arrivals; no by default.",
-)
-@_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
 @_of_streams("--truth", metavar="INSTANCE", help="How long epochs take on the virtual clock; by default as --learn.")
 @_of_streams("--gpus-per-node", type=click.IntRange(min=1), metavar="N", help="1 by default.")
 @_of_fleets(
