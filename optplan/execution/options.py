@@ -42,7 +42,7 @@ class RunOptions(FrozenModel, RunFields):
     sbatch: ByName[str] = Field(default_factory=dict)  #: On Slurm: options of sbatch by their long name.
 
     #: By option, the executors that look at it; all do where it is not named.
-    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = dict.fromkeys(("sbatch", "gres"), ("slurm",))
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {"sbatch": ("slurm",), "gres": ("slurm",), "address": ("ray",)}
     #: Options that a run keeps to its end.
     FIXED: ClassVar[frozenset[str]] = frozenset({"executor"})
 
@@ -59,8 +59,6 @@ class RunOptions(FrozenModel, RunFields):
                 *others, last = executors
                 use = f"leave it out, or use {', '.join(others)}{' or ' if others else ''}{last}"
                 raise UsageError(f"{name}: got {value!r}, which means nothing to executor {self.executor!r}; {use}")
-        if self.address and self.executor != "ray":
-            raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
 
 
 class TrainingOptions(RunOptions, TrainingFields):
@@ -71,8 +69,9 @@ class TrainingOptions(RunOptions, TrainingFields):
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
         **RunOptions.LOOKED_AT,
-        **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "setup"), REAL),
-        **dict.fromkeys(("orphan_after_s", "step_timeout_s"), REAL),
+        **dict.fromkeys(
+            ("retries", "grace_s", "checkpoint_every_s", "orphan_after_s", "step_timeout_s", "setup"), REAL
+        ),
         "launcher": ("local", "ray", "slurm"),
         "storage": ("ray",),
     }
