@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from optplan.contracts import Frontier
-from optplan.execution.online.ledger import Hold
+from optplan.execution.online.fields import Hold
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.lab.cluster.jobs import Job

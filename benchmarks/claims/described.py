@@ -15,9 +15,10 @@ from typing import Any
 from claims.genetic import PolluxNsga2, search, state_of
 from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Places, Sight
-from optplan.lab.cluster.policies.pollux import Knowledge, PolluxAutoscaled
+from optplan.lab.cluster.policies.pollux import PolluxAutoscaled
 from optplan.lab.cluster.pollux.fitness import Round
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.fields import Knowledge
 from optplan.lab.sweeps import Cell
 
 #: Divisions that change at once, and how often; 100 and 100 as published, which takes 25 times as long.

@@ -18,8 +18,9 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, Places
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
+from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.pollux.fitness import EPSILON, MOST_NODES, Round
+from optplan.lab.fields import Knowledge
 from optplan.schema import FloatArray, IntArray
 
 #: Divisions that change at once, and how often they do.

@@ -40,7 +40,7 @@ from claims.described import SEARCH, replay_as_described
 from claims.record import Part, Scope
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.lab.cluster.policies.pollux import Knowledge
+from optplan.lab.fields import Knowledge
 from optplan.lab.sweeps import Cell, run
 from optplan.lab.traces.sia import Timing
 from optplan.progress import Event

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from optplan import wings
 from optplan.cli.console import be_quiet, tidy_warnings
 from optplan.cli.failures import EXIT_USAGE
-from optplan.cli.options import FILE, flag, list_declared
+from optplan.cli.options import FILE, HeadedOption, flag, list_declared
 from optplan.errors import DataError, UsageError, nearest_name_hint
 
 
@@ -51,14 +51,6 @@ _SECTIONS = {
 
 #: Columns of commands' names in the help, at most.
 _NAME_WIDTH = 20
-
-
-class HeadedOption(click.Option):
-    """An option that stands under a heading of its own in the help."""
-
-    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:  # noqa: ANN401 - click's own
-        super().__init__(*args, **kwargs)
-        self.heading = heading
 
 
 class _WithExamples(click.Command):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import EnumType
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import click
+from annotated_types import Ge, Gt, Le, Lt
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import PERIOD_HOURS, parse_bandwidth, parse_budget, parse_bytes, parse_duration
@@ -201,6 +205,90 @@ def list_declared(function: Callable[..., Any], *cls: type[click.Parameter], **m
     """List what the parameters of a function are on the command line, in their order; of a class and with ``more``."""
     found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     return [one.make(name, *cls, **more) for name, one in found.items() if isinstance(one, Declared)]
+
+
+#: A field in the source of a class, with its comments above or behind it.
+_FIELD = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?:  #: (.*))?$", re.MULTILINE)
+#: By the end of a field's name what its option takes, and units in which defaults are written, the largest first.
+_UNITS = {
+    "s": (TIME, {"h": 3600.0, "min": 60.0, "s": 1.0}),
+    "h": (Kind("TIME", lambda text, what: parse_duration(text, what=what) / 3600.0), {"h": 1.0}),
+    "bytes": (SIZE, {"GB": 1e9, "B": 1.0}),
+}
+
+
+class HeadedOption(click.Option):
+    """An option that stands under a heading of its own in the help."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.heading = heading
+
+
+def list_fields(
+    record: type,
+    heading: str = "Options",
+    kinds: Mapping[str, Kind] | None = None,
+    elsewhere: Mapping[str, type] | None = None,
+) -> Iterator[click.Option]:
+    """Yield the options that fill the fields of a dataclass, under a heading in the help.
+
+    What stands behind or above a field after ``#:`` is the help, a text in its ``Annotated`` the option's name or its
+    value's. ``kinds`` are what options take where neither types nor units say it; ``elsewhere`` are classes in which a
+    field may have another default. The class stands in a module that loads nothing heavy.
+    """
+    hints = get_type_hints(record, include_extras=True)
+    for above, name, behind in _FIELD.findall(inspect.getsource(record)):
+        said = " ".join([*re.findall("#: (.*)", above), behind]).replace("``", "").strip().removesuffix(".")
+        if not said:  # it is that of another class
+            continue
+        hint, notes = _unfold(hints[name])
+        words = {note.startswith("--"): note for note in notes if isinstance(note, str)}
+        stem, _, unit = name.rpartition("_")
+        classes = {**(elsewhere or {}), "by default": record}  # which has the last word where both say the same
+        usual = {_write(unit, getattr(one, name, None)): where for where, one in classes.items()}
+        told = ", ".join(f"{text} {where}" for text, where in usual.items() if text)
+        kind = (kinds or {}).get(name) or (_UNITS[unit][0] if unit in _UNITS else _find_kind(hint, notes))
+        yield HeadedOption(
+            [words.get(True, *named(stem if unit in (*_UNITS, "usd") else name).values()), name],
+            heading=heading,
+            help=f"{said}; {told}." if told else f"{said}.",
+            type=kind,
+            is_flag=hint is bool,
+            default=None,
+            show_default=False,
+            metavar=words.get(False),
+        )
+
+
+def _unfold(hint: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401 - a type
+    """Return a type without ``None`` and ``Annotated``, and what stands in these."""
+    if get_origin(hint) is Annotated:
+        inner, notes = _unfold(hint.__origin__)
+        return inner, [*notes, *hint.__metadata__]
+    return (hint, []) if NoneType not in get_args(hint) else _unfold(get_args(hint)[0])
+
+
+def _find_kind(hint: Any, notes: list[Any]) -> click.ParamType | None:  # type: ignore[type-arg]  # noqa: ANN401 - a type
+    if get_origin(hint) is Literal or isinstance(hint, EnumType):
+        return click.Choice([str(each) for each in get_args(hint) or hint])
+    if hint in (bool, str):
+        return None  # click knows
+    low = next((note for note in notes if isinstance(note, Ge | Gt)), None)
+    high = next((note for note in notes if isinstance(note, Le | Lt)), None)
+    ends: dict[str, Any] = {"min": getattr(low, "ge", getattr(low, "gt", None)), "min_open": isinstance(low, Gt)}
+    ends |= {"max": getattr(high, "le", getattr(high, "lt", None)), "max_open": isinstance(high, Lt)}
+    return click.IntRange(**ends) if hint is int else click.FloatRange(**ends)
+
+
+def _write(unit: str, value: object) -> str:
+    """Write a default as it would be typed; empty where that says nothing."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return str(value or "")
+    _, sizes = _UNITS.get(unit, (None, {"": 1.0}))
+    exact = [unit for unit, size in sizes.items() if value >= size and value % size == 0]
+    unit = exact[0] if exact else [*sizes][-1]
+    return f"{value / sizes[unit]:g}{unit}"
 
 
 def with_options(params: Sequence[click.Parameter]) -> Callable[[F], F]:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from optplan.contracts.modes import Mode
 from optplan.schema import LARGEST_COUNT, NUMBER, Count, CountOrZero, FrozenModel
 
 _Epochs = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
 _Segments = Annotated[tuple[str, ...], Field(min_length=1)]
-
-
-class Mode(StrEnum):
-    """Which values of a metric are better."""
-
-    MIN = "min"
-    MAX = "max"
 
 
 class Started(FrozenModel):

@@ -22,8 +22,9 @@ from typing import Any, Generic, TypeVar
 from optplan.errors import OptplanError, OutputError
 from optplan.execution import trial_files as files
 from optplan.execution.checkpoints import is_whole, prune
+from optplan.execution.fields import Amount, Limit
 from optplan.execution.locks import DRIVER_LOCK
-from optplan.execution.options import Amount, Limit, TrainingOptions
+from optplan.execution.options import TrainingOptions
 from optplan.execution.protocol import Event, Executor, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.supervision import is_running, read_code

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from optplan.contracts.conditions import Mode, waits_for
+from optplan.contracts.conditions import waits_for
+from optplan.contracts.modes import Mode
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.contracts.resources import Billing, Resource
 from optplan.execution import records as told

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.conditions import Promoted
+from optplan.contracts.modes import Mode
 from optplan.contracts.plan import Binding, Plan
 from optplan.errors import UsageError
+from optplan.execution.fields import Amount, FleetFields, Limit, RunFields, SearchFields, TrainingFields
 from optplan.schema import ByName, FrozenModel
 
-Amount = Annotated[float, Field(ge=0)]
-Limit = Annotated[float, Field(gt=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
 _Command = Annotated[str, Field(min_length=1)]
 #: Executors that start something.
 REAL = ("local", "command", "ray", "slurm")
@@ -37,24 +36,13 @@ class Setup(FrozenModel):
     nodes: ByName[ByName[Limit]] = Field(default_factory=dict)
 
 
-class RunOptions(FrozenModel):
+class RunOptions(FrozenModel, RunFields):
     """What runs of all kinds take; stored with the run, so that going on needs nothing else."""
 
-    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"  #: Where it runs.
-    command: str = ""  #: A command line: what trains, or what starts and ends fleets.
-    #: How often what has failed is started again: a trial or a job after failures of its own; a fleet that lost no VM,
-    #: and each VM that came back.
-    retries: Annotated[int, Field(ge=0)] = 2
-    grace_s: Amount = 30.0  #: Seconds to store the state and to end when that is asked for.
-    checkpoint_every_s: Limit = 60.0  #: Seconds after which the state is stored on the way, unasked.
-    address: str = ""  #: Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
-    #: sbatch, gres: On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``; empty asks
-    #: for none.
-    sbatch: ByName[str] = Field(default_factory=dict)
-    gres: str = "gpu"
+    sbatch: ByName[str] = Field(default_factory=dict)  #: On Slurm: options of sbatch by their long name.
 
     #: By option, the executors that look at it; all do where it is not named.
-    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = dict.fromkeys(("sbatch", "gres"), ("slurm",))
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {"sbatch": ("slurm",), "gres": ("slurm",), "address": ("ray",)}
     #: Options that a run keeps to its end.
     FIXED: ClassVar[frozenset[str]] = frozenset({"executor"})
 
@@ -71,34 +59,19 @@ class RunOptions(FrozenModel):
                 *others, last = executors
                 use = f"leave it out, or use {', '.join(others)}{' or ' if others else ''}{last}"
                 raise UsageError(f"{name}: got {value!r}, which means nothing to executor {self.executor!r}; {use}")
-        if self.address and self.executor != "ray":
-            raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
 
 
-class TrainingOptions(RunOptions):
+class TrainingOptions(RunOptions, TrainingFields):
     """What searches and streams take besides, whose trials and jobs are processes that :mod:`optplan` starts."""
 
-    #: ``module:name`` or ``file.py:name`` of the trainable; in place of a command, or started by executor ``command``.
-    train: str = ""
-    folder: str = "."  #: Relative files and modules of these are looked for there.
-    metric: str | None = None  #: What is shown after each iteration; None takes the plan's.
-    #: ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
-    launcher: Literal["single", "torchrun"] = "single"
-    #: On Ray: the URL of checkpoints where machines share no folder, such as ``s3://bucket/runs/first``.
-    storage: str = ""
-    #: GPUs or CPU slots of this machine that may be used, or of a Ray cluster that is made here; None: the machine's
-    #: GPUs, or as many as are wanted where it has none.
-    slots: AtLeastOne | None = None
+    folder: str = "."  #: Relative files and modules of what is trained are looked for there.
     setup: Setup = Setup()  #: What machines need before they train.
-    orphan_after_s: Limit = 600.0  #: Seconds without a driver after which a trial stores its state and ends.
-    #: Seconds after which an iteration is taken to hang, so that its trial has failed; None: 20 times what the plan
-    #: expects, and at least 5 minutes.
-    step_timeout_s: Limit | None = None
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
         **RunOptions.LOOKED_AT,
-        **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "setup"), REAL),
-        **dict.fromkeys(("orphan_after_s", "step_timeout_s"), REAL),
+        **dict.fromkeys(
+            ("retries", "grace_s", "checkpoint_every_s", "orphan_after_s", "step_timeout_s", "setup"), REAL
+        ),
         "launcher": ("local", "ray", "slurm"),
         "storage": ("ray",),
     }
@@ -121,24 +94,11 @@ class TrainingOptions(RunOptions):
             raise UsageError(f"train: {what}")
 
 
-class SearchOptions(TrainingOptions):
-    """What searches and single jobs take besides."""
+class SearchOptions(TrainingOptions, SearchFields):
+    """What searches and single jobs take besides; where ``replan_above`` is None, nothing is ever planned anew."""
 
-    mode: Mode | None = None  #: Which values of the metric are better; None takes the plan's.
-    seed: Annotated[int, Field(ge=0)] = 0  #: Draws configurations, and on the virtual clock luck.
-    lucky: bool = False  #: Whether times vary on the virtual clock.
-    #: budget_usd, deadline_s: Hard limits of this run; they take the place of those that the plan says are hard.
-    budget_usd: Limit | None = None
-    deadline_s: Limit | None = None
-    node_wait_s: Amount = 600.0  #: Seconds to wait for nodes before the run is paused.
     #: Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
     step_wait_s: Amount = 0.0
-    checkpoint_bytes: Amount = 10e9  #: What checkpoints may take before those of trials that are out are deleted.
-    #: By what part time or cost may be others than planned before the rest is planned anew; None never does.
-    replan_above: Amount | None = 0.2
-    #: slower, dearer: On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
-    slower: Limit = 1.0
-    dearer: Limit = 1.0
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
         **TrainingOptions.LOOKED_AT,
@@ -186,21 +146,7 @@ class Rules(SearchOptions):
         return bool(self.train) or not self.is_virtual
 
 
-class FleetOptions(RunOptions):
+class FleetOptions(RunOptions, FleetFields):
     """What fleets take besides."""
-
-    grace_s: Limit = 60.0
-    checkpoint_every_s: Amount = 600.0
-    heartbeat_s: Limit = 5.0  #: How often every rank reports.
-    launch_s: Amount | None = None  #: Until new VMs can train, for the plans of the rest; None: as the instance says.
-    launch_wait_s: Limit = 900.0  #: How long to wait for a VM's first report before it is taken for lost.
-    #: How long a VM that has fallen silent has to come back, from when it is missed: then it is taken back, and the
-    #: fleet starts again as it was. None: :data:`RETURN_HEARTBEATS` heartbeats.
-    return_s: Amount | None = None
-    detach_s: Amount = 0.0  #: Until what a lost VM has stored can be used.
-    time_limit_s: Limit = 20.0  #: For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
-    #: deadline_s, budget_usd: Limits in place of the instance's, for a run that is gone on with.
-    deadline_s: Limit | None = None
-    budget_usd: Limit | None = None
 
     FIXED: ClassVar[frozenset[str]] = RunOptions.FIXED | {"heartbeat_s"}

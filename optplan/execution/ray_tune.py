@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.contracts.conditions import Mode, waits_for
+from optplan.contracts.conditions import waits_for
+from optplan.contracts.modes import Mode
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution import records as told

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from optplan.contracts.conditions import Mode, Promoted, waits_for
+from optplan.contracts.conditions import Promoted, waits_for
+from optplan.contracts.modes import Mode
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.execution import records as told
 from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes

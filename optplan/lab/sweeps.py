@@ -28,12 +28,12 @@ from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import make_policy, split_file, tell_arrivals
-from optplan.lab.cluster.policies.pollux import Knowledge
-from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication
+from optplan.lab.cluster.profiled_jobs import ProfiledApplication
 from optplan.lab.cluster.profiled_jobs import make_jobs as make_profiled_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.traced_jobs import count_gpus, make_jobs
 from optplan.lab.cluster.world import World
+from optplan.lab.fields import CellFields
 from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED
 from optplan.lab.traces.sia_workloads import read_workload, repeat_workload
@@ -44,9 +44,7 @@ from optplan.schema import FrozenModel
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
 REVISION = 4
 
-_Seconds = Annotated[float, Field(ge=0)]
 _Nodes = Annotated[int, Field(ge=1, le=1_000_000)]
-_Times = Annotated[int, Field(ge=1, le=10_000)]
 
 #: The type of Sia's nodes unless another is named.
 _GPU = "aws"
@@ -69,7 +67,7 @@ def take_checksum(path: str) -> str:
     return digest.hexdigest()
 
 
-class Cell(FrozenModel):
+class Cell(FrozenModel, CellFields):
     """What is simulated: a workload of Sia's with its profiles, a jobs table with its instance, or drawn jobs."""
 
     # ``policy`` is as :func:`~optplan.lab.cluster.policies.naming.make_policy` has it. Without ``nodes`` they are
@@ -81,16 +79,10 @@ class Cell(FrozenModel):
     draw_jobs: Annotated[int, Field(ge=1)] | None = None
     draw_span_s: Annotated[float, Field(gt=0)] | None = None
     policy: str
-    knowledge: Knowledge = Knowledge.TRUTH
     gpu: str | None = None
-    gpus_per_node: Annotated[int, Field(ge=1)] | None = None
     nodes: _Nodes | None = None
     slowdown: bool = False
     timing: Timing = Timing.TABLES
-    batch: Batch = Batch.ADAPTED
-    repeat: _Times = 1
-    node_start_s: _Seconds | None = None
-    price_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     world: World = World()
     seed: Annotated[int, Field(ge=0)] = 0
 

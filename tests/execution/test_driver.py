@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.contracts.conditions import Mode
+from optplan.contracts.modes import Mode
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal

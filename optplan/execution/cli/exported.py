@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.contracts.conditions import Mode
+from optplan.contracts.modes import Mode
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
 from optplan.execution.exports.promotion import Exported, read_export, read_shown

@@ -10,7 +10,11 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_either
-from optplan.cli.options import DATA, DIR, FILE, force_option, known_name, named
+from optplan.cli.options import DATA, DIR, FILE, flag, force_option, known_name, list_fields, with_options
+from optplan.execution.fields import ExportFields
+
+#: What fills fields of the export.
+_FIELDS = [*list_fields(ExportFields)]
 
 
 def _list_targets() -> list[str]:
@@ -27,7 +31,7 @@ def _list_targets() -> list[str]:
         'optplan export plan.json --to kubernetes --command "train {checkpoint}" --template pods.yaml --out jobs',
         "optplan list exporters",
     ),
-    renamed=named("command", "seed", "time_quantile", "margin", "gpus_per_node", "retries"),
+    renamed={"command": "--command"} | {str(each.name): flag(each) for each in _FIELDS},
 )
 @click.argument("plan", metavar="PLAN", type=FILE)
 @click.option(
@@ -46,32 +50,11 @@ def _list_targets() -> list[str]:
     metavar="[CLASS=]TEXT",
     help="What a job runs: a program and its arguments; {gpus} and its like are replaced. Repeat it for classes.",
 )
-@click.option("--workdir", metavar="DIR", help="Where it runs; here by default, and in containers where images say.")
 @click.option("-o", "--out", required=True, type=DIR, help="Folder for the files; the jobs work there.")
 @click.option("--template", type=DATA, help="Merged in: partition, image, volumes, set-up (YAML).")
 @click.option("--overlay", type=DATA, help="Merged into pods: volumes, secrets, priority, security (YAML).")
-@click.option(
-    "--launcher", type=click.Choice(["single", "torchrun"]), help="What starts the command; single by default."
-)
 @click.option("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
-@click.option("--seed", type=click.IntRange(min=0), help="Draws the configurations; 0 by default.")
-@click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
-@click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
-@click.option(
-    "--time-quantile",
-    type=click.FloatRange(0.5, 1, max_open=True),
-    help="Time limits cover this fraction of the times; 0.99 by default.",
-)
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0, max=100),
-    help="Time limits are that quantile times one plus this; 0.5 by default.",
-)
-@click.option(
-    "--gpus-per-node", type=click.IntRange(min=1), help="GPUs of one of the target's nodes; the plan's by default."
-)
-@click.option("--retries", type=click.IntRange(min=0), help="Starts of a job after it has failed; 2 by default.")
-@click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
+@with_options(_FIELDS)
 @force_option
 def export(
     plan: Path,

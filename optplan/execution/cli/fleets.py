@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, UsageError
-from optplan.execution import records as told
 from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.cli.run_view import Teller, say, tell_line
 from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss
 from optplan.formulations.srift.planning import SriftPlan
@@ -39,25 +36,18 @@ class _Fleets(RunKind):
         out = own.pop("out", None)
         return watch(plan, out=out, course=_read_course(own), listener=listener, **fields)
 
-    def telling(self, *_: object) -> Teller:
-        return partial(tell_line, describe=_describe_record)
-
     def tell(self, outcome: FleetOutcome) -> Account:
         fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
         done = f"{outcome.iterations:,} of {outcome.target:,}"
-        time, cost = format_seconds(outcome.time_s), format_usd(outcome.cost_usd)
         cards = [
-            Card("time", time, "on the virtual clock" if outcome.virtual else ""),
-            Card("cost", cost),
+            Card("time", format_seconds(outcome.time_s)),
+            Card("cost", format_usd(outcome.cost_usd)),
             Card("VMs lost", f"{sum(outcome.lost.values()):,}", name_vms(outcome.lost)),
         ]
         facts = [
             ("fleets", ", then ".join(outcome.fleets) or NOTHING),
-            ("lost", name_vms(outcome.lost) or NOTHING),
             ("iterations", done),
             ("checkpoint", outcome.checkpoint or NOTHING),
-            ("time", time),
-            ("cost", cost),
         ]
         if outcome.infeasibility is not None:
             would = " or ".join(
@@ -89,30 +79,6 @@ def _read_course(given: dict[str, Any]) -> Course | None:
     how = given.get("notice", 0.0), given.get("back", math.inf)
     losses = [Loss(name, at_s, *how) for name, at_s in given.get("lose", ())]
     return Course(tuple(losses), given.get("boots", ()), given.get("iteration_takes", ()))
-
-
-def _describe_record(record: told.Record) -> str:
-    match record:
-        case told.OperationWanted():
-            return f"{record.operation} is started on {len(record.place)} VMs"
-        case told.OperationStarted():
-            return f"{record.operation} is there and trains"
-        case told.NodeChanged(phase="ready") if record.why:
-            return f"{record.node} {record.why}: it is taken back"
-        case told.NodeNoticed():
-            return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
-        case told.CheckpointWanted():
-            return f"rank {record.rank} is asked for a checkpoint: {record.why}"
-        case told.CheckpointStored():
-            return f"rank {record.rank} has stored {record.iterations:,} iterations"
-        case told.OperationFailed(blameless=True):
-            return ""
-        case told.Resumed():
-            given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
-            limits = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in given if amount is not None)
-            return f"limits from now on: {limits}" if limits else ""
-        case _:
-            return say(record)
 
 
 KIND = _Fleets()

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
 from optplan.execution.journal import COUNT
-from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.cli.run_view import Teller
+    from optplan.execution.cli.run_view import RunView
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
-    from optplan.execution.runs import Listener, Outcome, Run
+    from optplan.execution.runs import Listener, Outcome
     from optplan.reporting.faces import Face
     from optplan.reporting.pages import Card, Page, Section
     from optplan.reporting.style import Figure
@@ -42,13 +41,8 @@ _KINDS = {
 }
 #: Lines at the end of what is shown of a run, on the whole of it, that are kept where that is cut.
 _LAST_LINES = 13
-#: Parameters of `optplan run` that fill a field of another name.
-_PARAMETERS = {
-    "gpus_per_node": ("node_gpus",),
-    "terms": ("every_s", "window_s", "hold_budget"),
-}
-
-
+#: Parameters of `optplan run` that fill the field ``terms``.
+_TERMS = frozenset({"every_s", "window_h", "hold_budget"})
 #: By status, how a run stands whose exit code says nothing worse: in a word, and how good it is.
 _BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
 
@@ -58,8 +52,8 @@ class Account(NamedTuple):
 
     title: str
     clock: str  #: What is said first of a run on a virtual clock; empty for one that was measured.
-    cards: Sequence[Card]
-    facts: Sequence[tuple[str, str]]  #: Besides its status.
+    cards: Sequence[Card]  #: Main figures, on a terminal the first facts.
+    facts: Sequence[tuple[str, str]]  #: Besides these, and its status.
     sections: Sequence[Section]  #: Of its page; their tables are shown on a terminal, too.
     heading: str = ""  #: Of the facts on its page; empty where the sections say them.
 
@@ -93,9 +87,11 @@ class RunKind(ABC):
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
-    @abstractmethod
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> Teller:
+    def view(self, *_: Any, **__: Any) -> RunView:  # noqa: ANN401 - of a plan, its options, and a run that goes on
         """Return what says what happens in a run that begins or goes on."""
+        from optplan.execution.cli.run_view import RunView
+
+        return RunView(self.KIND)
 
     @abstractmethod
     def tell(self, outcome: Any) -> Account:  # noqa: ANN401 - of its kind
@@ -109,7 +105,8 @@ class RunKind(ABC):
         shown: list[Shown] = [account.clock] if account.clock else []
         for table in (block for section in account.sections for block in section.blocks if isinstance(block, Table)):
             shown += [table, ""]
-        return [*shown, fact_table([_state(outcome), *account.facts])]
+        main = [(card.name, f"{card.value} ({card.note})" if card.note else card.value) for card in account.cards]
+        return [*shown, fact_table([_state(outcome), *main, *account.facts])]
 
     def build_page(self, told: Told) -> Page:
         """Build the page of a run."""
@@ -151,7 +148,7 @@ class RunKind(ABC):
             if seen and fields.get("executor", "virtual") == "virtual" and "out" not in own:
                 own["out"] = Path(held.enter_context(TemporaryDirectory()))
             out = own.get("out")
-            with listening(events, self.telling(plan, fields, None)) as listener:
+            with listening(events, self.view(plan, fields)) as listener:
                 outcome = self.begin(plan, own, listener, fields)
             return self.look(out) if seen and out is not None else Told(outcome, plan.instance_name)
 
@@ -162,7 +159,9 @@ class RunKind(ABC):
 
         run, abort = read_run(folder), given.pop("abort", False)
         fields = _fill(given, run.plan)
-        with listening(events, self.telling(run.plan, fields, run)) as listener:
+        if "terms" in fields:  # each is an option of its own, and the others stay
+            fields["terms"] = run.options.terms.to_json_data() | fields["terms"]
+        with listening(events, self.view(run.plan, fields, run)) as listener:
             return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
 
     def read(self, folder: Path) -> Told:
@@ -180,7 +179,7 @@ class RunKind(ABC):
 
         with Journal(folder, writable=False, salvaged=True) as journal:
             run = type_of(self.KIND).open(journal)
-            history = gather(run, run.past, self.telling(run.plan, run.options.to_json_data(), None))
+            history = gather(run, run.past, self.view(run.plan, run.options.to_json_data()))
             return Told(run.describe(), run.plan.instance_name, history, journal.torn)
 
     def stamp(self, folder: Path) -> str:
@@ -217,8 +216,8 @@ class RunKind(ABC):
     def _list_parameters(self) -> frozenset[str]:
         from optplan.execution.runs import type_of
 
-        fields = type_of(self.KIND).options_type.model_fields
-        return frozenset(name for field in fields for name in _PARAMETERS.get(field, (field,)))
+        fields = type_of(self.KIND).options_type.model_fields.keys()
+        return fields | _TERMS if "terms" in fields else frozenset(fields)
 
 
 def face_of(outcome: Outcome) -> Face:
@@ -282,11 +281,9 @@ def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
         fields["replan_above"] = None
     if "sbatch" in fields:
         fields["sbatch"] = dict(fields["sbatch"])
-    if "node_gpus" in fields:
-        fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
-    terms = {name: fields.pop(name) for name in _PARAMETERS["terms"] if name in fields}
+    if "gpus_per_node" in fields:
+        fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields["gpus_per_node"])
+    terms = {name: fields.pop(name) for name in _TERMS & fields.keys()}
     if "every_s" in terms:
         terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
-    if "window_s" in terms:
-        terms["window_h"] = terms.pop("window_s") / SECONDS_PER_HOUR
     return fields | ({"terms": terms} if terms else {})

@@ -9,6 +9,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise, starmap
+from typing import Any
 
 import numpy as np
 
@@ -79,11 +80,11 @@ def draw_curves(history: History) -> style.Figure:
                 hovertemplate=f"%{{text}}, {state}<br>%{{y:.6g}} after %{{x}}<extra></extra>",
             )
     done = [point.t for each in shown for point in each.curve]
+    across: dict[str, Any] = {"title_text": "epochs" if history.kind == "stream" else "iterations"}
     if min(done) > 0 and max(done) >= _DOUBLING * min(done):
-        figure.update_xaxes(**style.scale_by_doubling(min(done), max(done)))
-    figure.update_xaxes(title_text="epochs" if history.kind == "stream" else "iterations")
-    figure.update_yaxes(title_text=style.title_axis(history.metric or "metric", ""), **_see_most(shown))
-    return figure.update_layout(showlegend=True, legend=style.LEGEND_ABOVE)
+        across |= style.scale_by_doubling(min(done), max(done))
+    up = {"title_text": style.title_axis(history.metric or "metric", ""), **_see_most(shown)}
+    return style.finish(figure, across, up)
 
 
 def _see_most(shown: Sequence[Seen]) -> dict[str, list[float]]:
@@ -113,14 +114,13 @@ def draw_places(history: History) -> style.Figure:
     bars: dict[tuple[str, str], list[style.Block]] = {}
     for name, color, begin_s, end_s, middle, height, words in _list_bars(history, row_of):
         said = style.escape_text(f"{words}: {format_duration(end_s - begin_s)}")
-        block = style.Block(begin_s / scale.seconds, end_s / scale.seconds, middle, height, said)
-        bars.setdefault((name, color), []).append(block)
+        bars.setdefault((name, color), []).append(style.Block(begin_s, end_s, middle, height, said))
     every = [bar for found in bars.values() for bar in found if bar.end > bar.start]
     longest = set(map(id, heapq.nlargest(_MOST_BARS, every, key=lambda bar: bar.end - bar.start)))
     edge = {"color": "white", "width": 1 if pixels > 8 else 0}
     for (name, color), found in bars.items():
         drawn = [bar for bar in found if id(bar) in longest]
-        style.add_blocks(figure, name, drawn, {"color": color, "line": edge})
+        style.add_blocks(figure, name, drawn, {"color": color, "line": edge}, scale.seconds)
     borders = [
         (t / scale.seconds, height, f"{style.escape_text(name)} begins after {format_duration(t)}")
         for t, name in history.borders[:_MOST_STEPS]
@@ -133,12 +133,10 @@ def draw_places(history: History) -> style.Figure:
         points = [(t / scale.seconds, row_of[node], style.escape_text(said)) for *_, t, node, said in marks]
         marker = {"symbol": symbol, "color": color, "size": 9}
         style.add_points(figure, name, points[-_MOST_STEPS:], mode="markers", marker=marker)
-    figure.update_layout(barmode="overlay", showlegend=True, legend=style.LEGEND_ABOVE)
-    figure.update_xaxes(title_text=f"time ({scale.unit})", range=[0, max(history.t, 1e-9) / scale.seconds])
-    named = [(n, row[0].name if len(row) == 1 else row[0].resource) for n, row in enumerate(rows)]
-    named = named[:: -(-len(rows) // _NAMED)]
-    names = {"tickvals": [n for n, _ in named], "ticktext": [style.shorten_name(name) for _, name in named]}
-    return figure.update_yaxes(tickmode="array", range=[len(rows) - 0.5, -0.5], showgrid=False, **names)
+    across = {"title_text": f"time ({scale.unit})", "range": [0, max(history.t, 1e-9) / scale.seconds]}
+    named = [style.shorten_name(row[0].name if len(row) == 1 else row[0].resource) for row in rows]
+    names: dict[float, str] = dict([*enumerate(named)][:: -(-len(rows) // _NAMED)])
+    return style.finish(figure, across, style.place_names(names, len(rows) - 0.5, -0.5), barmode="overlay")
 
 
 def _pack(history: History) -> list[list[NodeState]]:
@@ -240,9 +238,8 @@ def _draw_lines(what: str, lines: Sequence[tuple[str, Sequence[Moment], str, str
         x, y = [point.t / scale.seconds for point in points], [point.height for point in points]
         line = {"color": color, "width": 2, "dash": dash, "shape": shape}
         figure.add_scatter(name=name, x=x, y=y, mode="lines", line=line, hovertemplate=words)
-    figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
-    figure.update_yaxes(title_text=what, rangemode="tozero")
-    return figure.update_layout(showlegend=True, legend=style.LEGEND_ABOVE)
+    across = {"title_text": f"time ({scale.unit})", "rangemode": "tozero"}
+    return style.finish(figure, across, {"title_text": what, "rangemode": "tozero"})
 
 
 def _add_up(spans: Iterable[Span]) -> list[Moment]:

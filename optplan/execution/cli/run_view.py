@@ -7,16 +7,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO
 
 from optplan.cli.console import note
-from optplan.contracts.conditions import Mode
+from optplan.contracts.modes import Mode
 from optplan.errors import OutputError, show_text
 from optplan.execution import records as told
 from optplan.execution.cluster import spent_usd
+from optplan.execution.journal import Kind
 from optplan.execution.options import Rules
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import Phase, State
+from optplan.reporting.phrases import format_amount, format_seconds
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -26,39 +28,61 @@ if TYPE_CHECKING:
 _TAIL_LINES = 12
 
 
-def say(record: told.Record) -> str:
-    """Say in a line what has happened, in runs of all kinds; empty for what readers need not know."""
+#: What is said of records wherever there are such, and in fleets besides.
+_SAID: dict[type[told.Record], str] = {
+    told.OperationFailed: "{0.operation}: {0.why}",
+    told.TrialDropped: "gave up {0.trial}: {0.why}",
+    told.CheckpointWanted: "rank {0.rank} is asked for a checkpoint: {0.why}",
+    told.CheckpointStored: "rank {0.rank} has stored {0.iterations:,} iterations",
+    told.TablePublished: "new widths: {0.why}",
+    told.Replanned: "{0.why}",
+    told.Noted: "{0.text}",
+}
+_OF_FLEETS = {
+    told.OperationWanted: "{0.operation} is started on {1} VMs",
+    told.OperationStarted: "{0.operation} is there and trains",
+}
+
+
+def say(record: told.Record, kind: Kind = "search") -> str:
+    """Say in a line what has happened in a run of a kind; empty for what readers need not know."""
     match record:
-        case told.OperationFailed():
-            return f"{record.operation}: {record.why}"
-        case told.TrialDropped():
-            return f"gave up {record.trial}: {record.why}"
+        case told.OperationFailed(blameless=True) if kind == "fleet":
+            return ""
         case told.NodeChanged(phase="lost"):
             return f"{record.node} is lost: {record.why}"
-        case told.TablePublished():
-            return f"new widths: {record.why}"
-        case told.Replanned():
-            return record.why
-        case told.Noted():
-            return record.text
-        case _:
-            return ""
-
-
-#: Returns the lines that say what happened, where it is worth any.
-Teller: TypeAlias = Callable[[told.Record], list[str]]
-
-
-def tell_line(record: told.Record, describe: Callable[[told.Record], str] = say) -> list[str]:
-    """Return the line by which what has happened is described, where it is worth one."""
-    text = describe(record)
-    return [f"[{format_duration(round(record.t, 1))}] {text}"] if text else []
+        case told.NodeChanged(phase="ready") if record.why:
+            return f"{record.node} {record.why}: it is taken back"
+        case told.NodeNoticed():
+            return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
+        case told.Resumed():
+            given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
+            limits = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in given if amount is not None)
+            return f"limits from now on: {limits}" if limits else ""
+    said = _SAID | (_OF_FLEETS if kind == "fleet" else {})
+    return said.get(type(record), "").format(record, len(getattr(record, "place", ())))
 
 
 class RunView:
+    """Says what happens in a run."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def __call__(self, record: told.Record) -> list[str]:
+        """Return the lines that say what a record tells, where it is worth any."""
+        text = self._say(record)
+        return [f"[{format_duration(round(record.t, 1))}] {text}"] if text else []
+
+    def _say(self, record: told.Record) -> str:
+        return say(record, self._kind)
+
+
+class SearchView(RunView):
     """Says what happens in a search; what it hears is applied to the state that it is given, which is its own."""
 
     def __init__(self, state: State, rules: Rules) -> None:
+        super().__init__("search")
         self._state = state
         self._rules = rules
         self._seen: dict[str, float] = {}
@@ -67,6 +91,7 @@ class RunView:
         """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
         if not isinstance(record, told.Progressed):
             self._state.apply(record)
+        tail: list[str] = []
         match record:
             case told.Began() | told.Resumed() if self._rules.is_virtual:
                 trained = "trials are trained at once" if self._rules.is_trained else "nothing is trained"
@@ -77,8 +102,7 @@ class RunView:
                     self._seen[record.operation.split(".")[-2]] = value
             case told.OperationFailed():
                 tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
-                return [*tell_line(record), *tail]
-        return tell_line(record, self._say)
+        return [*super().__call__(record), *tail]
 
     def _say(self, record: told.Record) -> str:
         """Say what has happened, with the names of stages and the best trial, which their state knows."""
@@ -92,7 +116,7 @@ class RunView:
             case told.Paused():
                 return f"paused: {record.why}"
             case _:
-                return say(record)
+                return super()._say(record)
 
     def _name(self, segment: str) -> str:
         return self._state.segments[segment].segment.label or segment
@@ -126,12 +150,12 @@ class RunView:
 
 
 @contextmanager
-def listening(events: Path | None, teller: Teller) -> Iterator[Callable[[told.Record], None]]:
-    """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
+def listening(events: Path | None, view: RunView) -> Iterator[Callable[[told.Record], None]]:
+    """Make a listener that writes events into a file, where there is one, and notes what is said of them.
 
     On a terminal the last line of a search changes with every record.
     """
-    line = teller.line if isinstance(teller, RunView) else None
+    line = view.line if isinstance(view, SearchView) else None
     with ExitStack() as held:
         file = None if events is None else held.enter_context(_open_events(events))
         status: Status | None = None
@@ -144,7 +168,7 @@ def listening(events: Path | None, teller: Teller) -> Iterator[Callable[[told.Re
             if file is not None and not isinstance(record, told.MetricsShown):  # each was written when it came
                 file.write(told.encode(record) + "\n")
                 file.flush()
-            for text in teller(record):
+            for text in view(record):
                 note(text)
             if line is not None and status is not None:
                 status.update(show_text(line(record.t)))

@@ -9,22 +9,18 @@ from typing import Any
 
 import click
 
-from optplan.cli.commands import Command, HeadedOption, refuse_but
-from optplan.cli.options import DATA, DIR, FILE, SIZE, TIME, parse_share
+from optplan.cli.commands import Command, refuse_but
+from optplan.cli.options import DATA, DIR, FILE, TIME, HeadedOption, flag, list_fields, named, parse_share, with_options
 from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
+from optplan.execution.fields import FleetFields, LimitFields, RunFields, SearchFields, StreamFields, TrainingFields
+from optplan.execution.online.fields import TermFields
 from optplan.units import BudgetUnit, parse_budget, parse_duration
 
-_FACTOR = click.FloatRange(min=0, min_open=True)
-_AT_LEAST_ONE = click.IntRange(min=1)
 #: Says that the rest is not to be planned anew.
 _NEVER = "never"
-#: Options that one kind takes, under its heading in the help.
-_of_searches = partial(click.option, cls=HeadedOption, heading="Of searches and single jobs")
-_of_streams = partial(click.option, cls=HeadedOption, heading="Of streams of jobs")
-_of_fleets = partial(click.option, cls=HeadedOption, heading="Of fleets")
 
 
 def _parse_part(text: str, *, what: str) -> float:
@@ -58,6 +54,23 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     return name, parse_duration(time, what=what)
 
 
+_SEARCHES, _STREAMS, _FLEETS = "Of searches and single jobs", "Of streams of jobs", "Of fleets"
+_of_searches = partial(click.option, cls=HeadedOption, heading=_SEARCHES)
+_of_streams = partial(click.option, cls=HeadedOption, heading=_STREAMS)
+_of_fleets = partial(click.option, cls=HeadedOption, heading=_FLEETS)
+#: What fills fields of the options of each kind.
+_FIELDS = [
+    *list_fields(RunFields, elsewhere={"of fleets": FleetFields}),
+    *list_fields(TrainingFields),
+    *list_fields(LimitFields, kinds={"budget_usd": Value("AMOUNT", _parse_money)}),
+    *list_fields(SearchFields, _SEARCHES, {"replan_above": Value("PART", _parse_part)}),
+    *list_fields(StreamFields, _STREAMS),
+    *list_fields(FleetFields, _FLEETS),
+]
+#: What fills fields of the calculator's terms.
+_TERMS = [*list_fields(TermFields, "Of streams of jobs, with --learn")]
+
+
 @click.command(
     cls=Command,
     short_help="Follow a plan of a search, a stream of jobs or a fleet.",
@@ -69,23 +82,9 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
         "optplan run plan.json --lose p3.8xlarge@222s --boots 138s --detach 4s",
         "optplan run --resume runs/first",
     ),
-    renamed={
-        "grace_s": "--grace",
-        "orphan_after_s": "--orphan-after",
-        "checkpoint_every_s": "--checkpoint-every",
-        "step_timeout_s": "--step-timeout",
-        "checkpoint_bytes": "--checkpoint-space",
-        "executor": "--executor",
-        "lucky": "--sample",
-        "gpus_per_node": "--gpus-per-node",
-        "budget_usd": "--budget",
-        "deadline_s": "--deadline",
-        "lose": "--lose",
-        "heartbeat": "--heartbeat",
-        "terms.every_s": "--every",
-        "terms.window_h": "--window",
-        "terms.hold_budget": "--hold-budget",
-    },
+    renamed={str(each.name): flag(each) for each in _FIELDS}
+    | named("gpus_per_node", "lose", "heartbeat")
+    | {f"terms.{each.name}": flag(each) for each in _TERMS},
     writes={
         "events": "Write every event as a line of JSON.",
         "report": "Write planned against actual as an HTML page.",
@@ -93,99 +92,21 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @click.argument("plan", required=False, metavar="[PLAN]", type=FILE)
 @click.argument("jobs", required=False, metavar="[JOBS]", type=FILE)
-@click.option(
-    "--command", metavar="TEXT", help="A command line: what trains, or what starts and ends it (--executor command)."
-)
-@click.option("--train", metavar="TARGET", help="What to train instead: module:Trainable, or file.py:Trainable.")
-@click.option(
-    "--executor",
-    type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default.",
-)
+@with_options([*_FIELDS, *_TERMS])
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give up and end it.")
-@click.option(
-    "--budget",
-    "budget_usd",
-    type=Value("AMOUNT", _parse_money),
-    help="Hard limit on the cost: 25usd. Of fleets with --resume.",
-)
-@click.option("--deadline", "deadline_s", type=TIME, help="Hard limit on the time: 20min. Of fleets with --resume.")
-@click.option("--metric", metavar="NAME", help="What is shown after each iteration, by which trials are ranked.")
-@click.option("--retries", type=click.IntRange(min=0), help="Failures that are forgiven; 2 by default.")
-@click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
-@click.option(
-    "--checkpoint-every", "checkpoint_every_s", type=TIME, help="To store the state unasked: 1min, of fleets 10min."
-)
-@click.option(
-    "--step-timeout",
-    "step_timeout_s",
-    type=TIME,
-    help="An iteration that takes longer is a failure; 20 times what is planned, at least 5min, by default.",
-)
-@click.option(
-    "--orphan-after",
-    "orphan_after_s",
-    type=TIME,
-    help="What was started stores its state and ends so long after nobody follows the run: 10min.",
-)
-@click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
-@click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
 @click.option("--setup", type=DATA, help="What machines need before they train (YAML or JSON).")
-@click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
-@click.option(
-    "--storage", metavar="URL", help="On Ray, where checkpoints go if machines share no folder: s3://bucket/run."
-)
 @click.option(
     "--sbatch",
     multiple=True,
     type=Value("NAME=VALUE", _parse_option),
     help="On Slurm, an option of sbatch: partition=gpu.",
 )
-@click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @_of_searches("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
-@_of_searches("--mode", type=click.Choice(["min", "max"]), help="Which values of the metric are better.")
-@_of_searches("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
-@_of_searches(
-    "--sample", "lucky", is_flag=True, default=None, help="Let times vary on the virtual clock.", show_default=False
-)
-@_of_searches(
-    "--slower", metavar="FACTOR", type=_FACTOR, help="On the virtual clock trials take so many times as long."
-)
-@_of_searches("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
-@_of_searches("--node-wait", "node_wait_s", type=TIME, help="How long to wait for nodes: 10min.")
-@_of_searches(
-    "--checkpoint-space", "checkpoint_bytes", type=SIZE, help="What checkpoints may take, as in 20GB; 10GB by default."
-)
-@_of_searches(
-    "--replan-above",
-    type=Value("PART", _parse_part),
-    help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
-)
 @_of_streams("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
-@_of_streams("--every", "every_s", type=TIME, help="With --learn: calculate so often: 15min.")
-@_of_streams(
-    "--hold-budget",
-    type=click.Choice(["no", "debt", "repaid"]),
-    help="With --learn: how the budget holds on other arrivals; no by default.",
-)
-@_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
 @_of_streams("--truth", metavar="INSTANCE", help="How long epochs take on the virtual clock; by default as --learn.")
-@_of_streams("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="1 by default.")
-@_of_streams("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")
-@_of_streams(
-    "--order",
-    type=click.Choice(["first-come", "least-attained", "weighted-shortest"]),
-    help="Who comes first where jobs queue; first-come by default.",
-)
-@_of_streams("--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted.")
-@_of_fleets("--heartbeat", "heartbeat_s", type=TIME, help="How often every rank reports; 5s by default.")
-@_of_fleets("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
-@_of_fleets("--launch-wait", "launch_wait_s", type=TIME, help="For a VM's first report; 15min by default.")
-@_of_fleets("--return-wait", "return_s", type=TIME, help="For a silent VM to come back; 6 heartbeats by default.")
-@_of_fleets("--detach", "detach_s", type=TIME, help="Until what a lost VM has stored can be used; 0s by default.")
-@_of_fleets("--time-limit", "time_limit_s", type=TIME, help="For the solver, each time; 20s by default.")
+@_of_streams("--gpus-per-node", type=click.IntRange(min=1), metavar="N", help="1 by default.")
 @_of_fleets(
     "--lose", multiple=True, type=Value("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
 )

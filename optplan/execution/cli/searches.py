@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.cli.run_view import RunView
+from optplan.execution.cli.run_view import SearchView
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
@@ -47,10 +47,10 @@ class _Searches(RunKind):
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> RunOutcome:
         return run_search(plan, **own, listener=listener, **fields)
 
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> RunView:
+    def view(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None = None) -> SearchView:
         if run is not None:
-            return RunView(run.state, Rules.of(plan, run.options))
-        return RunView(State(plan), Rules.of(plan, SearchOptions(**options)))
+            return SearchView(run.state, Rules.of(plan, run.options))
+        return SearchView(State(plan), Rules.of(plan, SearchOptions(**options)))
 
     def tell(self, outcome: RunOutcome) -> Account:
         best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
@@ -62,18 +62,15 @@ class _Searches(RunKind):
         if outcome.virtual:
             said = f"{title[0].lower()}{title[1:]}" if outcome.trained else "nothing was trained"
             title = f"Virtual run: {said}"
-        time, cost = _seconds(outcome.time_s), _usd(outcome.cost_usd)
-        planned = [_seconds(outcome.planned_s), _usd(outcome.planned_usd)]
-        notes = [f"planned: {amount}" for amount in planned]
-        if _is_as_planned(outcome):
-            planned, notes = [NOTHING] * 2, ["on the virtual clock"] * 2
-        facts = [*won, ("time", _compare(time, planned[0])), ("cost", _compare(cost, planned[1]))]
+        planned = [] if _is_as_planned(outcome) else [_seconds(outcome.planned_s), _usd(outcome.planned_usd)]
+        notes = [f"planned {amount}" if amount != NOTHING else "" for amount in planned] or ["", ""]
+        facts = [*won]
         facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
         facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
         facts += [("note", note) for note in outcome.notes]
         cards = [
-            Card("time", time, notes[0]),
-            Card("cost", cost, notes[1]),
+            Card("time", _seconds(outcome.time_s), notes[0]),
+            Card("cost", _usd(outcome.cost_usd), notes[1]),
             Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
         ]
         sections = [Section("segments", _name_rows(outcome)[1], [segment_table(outcome)])]
@@ -180,10 +177,6 @@ def _list_winner(what: str, winner: Winner | None) -> list[tuple[str, str]]:
 def _list_configuration(winner: Winner) -> str:
     shown = {name: f"{v:.6g}" if isinstance(v, float) else v for name, v in winner.configuration.items()}
     return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _compare(actual: str, planned: str) -> str:
-    return actual if planned == NOTHING else f"{actual} (planned {planned})"
 
 
 def _seconds(seconds: float | None) -> str:

@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-
 from optplan.cli.commands import command
 from optplan.cli.console import note
-from optplan.cli.options import BUDGET, DIR, TIME, Kind, argument, option, parse_share
+from optplan.cli.options import BUDGET, DIR, Kind, argument, flag, list_fields, option, parse_share, with_options
 from optplan.errors import UsageError
-from optplan.units import SECONDS_PER_HOUR, Amount
+from optplan.execution.online.fields import ServiceFields, TermFields
+from optplan.units import Amount
 
 _DEFAULT_PORT = 8420
 _LARGEST_PORT = 65535
@@ -36,7 +35,11 @@ def _parse_listen(text: str, *, what: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-_PART = Kind("PART", _parse_part)
+#: What fills fields of the calculator's terms.
+_TERMS = [
+    *list_fields(TermFields),
+    *list_fields(ServiceFields, kinds=dict.fromkeys(("move", "least_gain"), Kind("PART", _parse_part))),
+]
 
 
 @command(
@@ -45,8 +48,9 @@ _PART = Kind("PART", _parse_part)
         "optplan serve state --instance boa-newtrace --budget 120gpu",
         "optplan serve state --slurm --class-pattern '^[a-z0-9]+'",
     ),
-    renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
+    renamed={str(each.name): flag(each) for each in _TERMS},
 )
+@with_options(_TERMS)
 def serve(
     folder: Path = argument(metavar="STATE", type=DIR),
     *,
@@ -59,22 +63,8 @@ def serve(
     ),
     slurm: bool = option(is_flag=True, help="Ask sacct every minute.", show_default=False),
     class_pattern: str = option(metavar="REGEX", default="", help="Finds a job's class in its name."),
-    window: float | None = option(type=TIME, help="What was seen so long ago weighs 1/e: 72h."),
-    every: float | None = option(type=TIME, help="Calculate again at the latest after: 15min."),
-    move: float | None = option(type=_PART, help="Calculate at once where something moved by: 5%."),
-    hold_budget: str | None = option(
-        type=click.Choice(["no", "debt", "repaid"]),
-        help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt, "
-        "or repays it in the long run; no unless given.",
-    ),
-    least_gain: float | None = option(type=_PART, help="Publish from this gain on: 2%."),
-    new_speedup: str | None = option(
-        metavar="LAW",
-        help="What new classes are taken for until they are measured: linear unless given, amdahl:FRACTION or "
-        "power:EXPONENT.",
-    ),
-    gpus_per_node: int | None = option(type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from."),
     as_json: bool,  # noqa: ARG001 - what it prints is the address alone
+    **terms: Any,  # noqa: ANN401 - fields of the calculator's, None where they were not given
 ) -> int:
     """Keep width tables that follow the jobs, in the folder STATE, until SIGINT or SIGTERM.
 
@@ -96,9 +86,6 @@ def serve(
         if given is None:
             raise UsageError("--budget: goes with --instance, whose budget it is; give both")
         given = given.replace(budget=budget)
-    hours = None if window is None else window / SECONDS_PER_HOUR
-    terms: dict[str, Any] = {"window_h": hours, "every_s": every, "move": move, "hold_budget": hold_budget}
-    terms |= {"least_gain": least_gain, "new_speedup": new_speedup, "gpus_per_node": gpus_per_node}
     jobs = SlurmJobs(class_pattern)
     publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.cli.run_view import Teller, tell_line
 from optplan.execution.streams.running import StreamOutcome, run_stream
 from optplan.execution.streams.state import read_jobs
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -46,25 +45,20 @@ class _Streams(RunKind):
         instances = {"instance": known.get("learn"), "truth": known.get("truth")}
         return run_stream(plan, read_jobs(own["jobs"]), out=own.get("out"), listener=listener, **instances, **fields)
 
-    def telling(self, *_: object) -> Teller:
-        return tell_line
-
     def tell(self, outcome: StreamOutcome) -> Account:
         jobs, done = (sum(getattr(one, what) for one in outcome.classes) for what in ("jobs", "completed"))
         actual, planned = _seconds(outcome.actual_jct_s), _seconds(outcome.planned_jct_s)
+        held = f"{_say_starting(outcome)}held by jobs {_hours(outcome.gpu_hours)}"
         title = f"{done:,} of {jobs:,} jobs done"
         if outcome.actual_jct_s is not None:
             title += f", in {actual} on average (planned: {planned})"
-        dropped = f"; given up: {len(outcome.dropped):,}" if outcome.dropped else ""
+        dropped = f"; given up {len(outcome.dropped):,}" if outcome.dropped else ""
         cards = [
-            Card("mean completion time", actual, f"planned: {planned}"),
-            Card("GPU-hours of nodes", _hours(outcome.node_gpu_hours), f"held by jobs: {_hours(outcome.gpu_hours)}"),
-            Card("jobs", f"{jobs:,}", f"done: {done:,}{dropped}"),
+            Card("mean completion time", actual, f"planned {planned}"),
+            Card("GPU-hours of nodes", _hours(outcome.node_gpu_hours), held),
+            Card("jobs", f"{jobs:,}", f"{done:,} done{dropped}"),
         ]
         facts = [
-            ("mean completion time", f"{actual} (planned {planned})"),
-            ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
-            ("GPU-hours of nodes", _hours(outcome.node_gpu_hours) + _say_starting(outcome)),
             ("tables learned", f"{outcome.tables:,}"),
             ("changes of width", f"{outcome.changes:,}"),
             ("time", format_seconds(outcome.time_s)),
@@ -90,7 +84,7 @@ def _make_table(outcome: StreamOutcome) -> Table:
 def _say_starting(outcome: StreamOutcome) -> str:
     starting = outcome.starting_gpu_hours
     share = format_share(starting / outcome.node_gpu_hours) if starting else ""
-    return f" ({_hours(starting)} of them, {share}, while they started)" if starting else ""
+    return f"{_hours(starting)} of them, {share}, while they started; " if starting else ""
 
 
 def _seconds(value: float | None) -> str:

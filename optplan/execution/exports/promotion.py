@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.conditions import Promoted
+from optplan.contracts.modes import Mode
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
 from optplan.execution.scheduler import rank_trials, read_metric
-from optplan.formulations.boa.planning import choose_way as choose_next
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 
@@ -166,16 +166,17 @@ def find_winner(exported: Exported) -> dict[str, Any]:
 def choose_way(exported: Exported, unit: str) -> str:
     """Deal out the ways of a class: the next job takes the one that is furthest behind its share, as the plan says.
 
-    Counts are in ``ways.json``, kept by one process at a time.
+    What other jobs take stands in their folders. Who is submitted at the same moment may take the same; later ones make
+    up for it.
     """
+    from optplan.formulations.boa.planning import choose_way as choose_next  # searches do without
+
     ways = {way.name: way.share for way in exported.outline.ways if way.unit == unit}
     if not ways:
         classes = dict.fromkeys(way.unit for way in exported.outline.ways)
         raise UsageError(f"class: got {unit!r}; {nearest_name_hint(unit, classes)}")
-    with _counts(exported.folder) as counts:
-        chosen = [*ways][choose_next([*ways.values()], [counts.get(name, 0) for name in ways])]
-        counts[chosen] = counts.get(chosen, 0) + 1
-    return chosen
+    taken = Counter(read_text(file).strip() for file in exported.folder.glob("trials/*/way"))
+    return [*ways][choose_next([*ways.values()], [taken[name] for name in ways])]
 
 
 def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
@@ -195,17 +196,12 @@ def submit(exported: Exported, *, unit: str | None = None, job: str | None = Non
         raise UsageError(f"job: {job!r} was submitted before; give another name") from None
     try:
         way = choose_way(exported, unit)
-    except OptplanError:
-        place.rmdir()
-        raise
-    try:
+        write_text(f"{way}\n", place / "way")  # also to go on with it by hand
         return _run_script(exported.folder, job, way)
-    except UsageError:
-        _take_back(place, way, exported.folder)
+    except OptplanError:
+        if {each.name for each in place.iterdir()} <= {"way"}:  # nothing of it has begun: the name may be given again
+            shutil.rmtree(place)
         raise
-    finally:
-        if place.is_dir():  # to go on with it by hand
-            write_text(f"{way}\n", place / "way", overwrite=True)
 
 
 def _run_script(folder: Path, *words: str) -> str:
@@ -214,16 +210,6 @@ def _run_script(folder: Path, *words: str) -> str:
         said = done.stderr.strip() or done.stdout.strip()
         raise UsageError(f"submit.sh ended with exit code {done.returncode}: {said}")
     return done.stdout
-
-
-def _take_back(place: Path, way: str, folder: Path) -> None:
-    """Let a job's name be given again, and count its way no more, where nothing of the job has begun."""
-    try:
-        place.rmdir()
-    except OSError:  # it has begun
-        return
-    with _counts(folder) as counts:
-        counts[way] -= 1
 
 
 def _require_time(exported: Exported, now_s: float) -> None:
@@ -266,16 +252,3 @@ def _read_value(file: Path, metric: str) -> float:
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror}); make it readable") from None
     return math.nan
-
-
-@contextmanager
-def _counts(folder: Path) -> Iterator[dict[str, int]]:
-    """Hold the counts of ways, for this process alone."""
-    with (folder / "ways.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        file = folder / "ways.json"
-        counts = parse_json(read_text(file), str(file)) if file.is_file() else {}
-        if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
-            raise UsageError(f"{file}: holds no counts of ways; remove it, and they begin anew")
-        yield counts
-        write_text(format_json(counts) + "\n", file, overwrite=True)

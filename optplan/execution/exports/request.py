@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, reduce
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import yaml
 from pydantic import Field
 
-from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.exports.steps import CannotExpressError, Outline, outline
+from optplan.execution.fields import ExportFields
 from optplan.execution.scheduler import list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.schema import ByName, FrozenModel
@@ -36,7 +36,7 @@ class Template(FrozenModel):
     optplan: Annotated[str, Field(min_length=1)] = "optplan"
 
 
-class Export(FrozenModel):
+class Export(FrozenModel, ExportFields):
     """What is asked of the export of a plan to one target, which is a subclass: a template, and the files it writes.
 
     The fields are the options of ``optplan export``. ``command`` is empty where each class of a stream has its own in
@@ -56,21 +56,11 @@ class Export(FrozenModel):
     to: str
     command: str = ""
     commands: ByName[str] = Field(default_factory=dict)
-    workdir: Annotated[str, Field(min_length=1)] | None = None
     folder: str = ""
     template: Template
     overlay: ByName[Any] = Field(default_factory=dict)
-    launcher: Literal["single", "torchrun"] = "single"
     space: Any = None
-    seed: Annotated[int, Field(ge=0)] = 0
-    metric: Annotated[str, Field(min_length=1)] | None = None
-    mode: Mode | None = None
-    time_quantile: Annotated[float, Field(ge=0.5, lt=1)] = 0.99
-    margin: Annotated[float, Field(ge=0, le=100)] = 0.5
-    gpus_per_node: Annotated[int, Field(ge=1)] | None = None
-    retries: Annotated[int, Field(ge=0)] = 2
     grace_s: Annotated[int, Field(ge=1)] = 30
-    sizes_known: bool = False
 
     @abstractmethod
     def write_files(self) -> Mapping[str, str]:

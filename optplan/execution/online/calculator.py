@@ -19,8 +19,9 @@ from optplan.errors import DataError, OptplanError
 from optplan.execution.online.calculations import Calculation, Verdict, find_excess, say_kept
 from optplan.execution.online.drift import TOO_SMALL
 from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent
+from optplan.execution.online.fields import Hold
 from optplan.execution.online.knowledge import Knowledge
-from optplan.execution.online.ledger import Hold, Ledger, PriceLine
+from optplan.execution.online.ledger import Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
 from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms

@@ -14,31 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Self
 
 import numpy as np
 
 from optplan.contracts import Frontier
+from optplan.execution.online.fields import Hold
 from optplan.schema import FrozenModel, NumberRow
 from optplan.units import SECONDS_PER_HOUR
-
-
-class Hold(StrEnum):
-    """How a budget is held."""
-
-    #: Widths are those of the budget, whatever is spent.
-    NO = "no"
-    #: The multiplier follows the debt, which stays.
-    DEBT = "debt"
-    #: More slowly, and with an integral that repays it in the long run.
-    REPAID = "repaid"
-
-    @property
-    def per_hour(self) -> float:
-        """By how much the multiplier's logarithm rises for each hour of debt; the integral's gain is its square / 4."""
-        return {Hold.NO: 0.0, Hold.DEBT: 0.2, Hold.REPAID: 0.1}[self]
-
 
 #: How far the multiplier's logarithm moves: beyond, most classes have their widest or narrowest paths.
 LEAST_SHIFT, MOST_SHIFT = -3.0, 4.0

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from optplan.errors import UsageError
-from optplan.execution.online.ledger import Hold
+from optplan.execution.online.fields import ServiceFields
 from optplan.instances.job_logs.speedups import read_assumption
 from optplan.schema import FrozenModel
 
@@ -15,36 +15,23 @@ _Positive = Annotated[float, Field(gt=0, le=1e9)]
 _Part = Annotated[float, Field(ge=0, le=1)]
 
 
-class Terms(FrozenModel):
+class Terms(FrozenModel, ServiceFields):
     """The calculator's settings.
 
-    What was seen ``window_h`` hours ago weighs 1/e of what is seen now; at the start the instance's mean sizes weigh as
-    much as ``stated_jobs`` jobs that ended. Widths are calculated again after ``every_s`` at the latest (the paper: 15
-    minutes), not before ``settle_s``, and at once where a rate, a size or a speed has moved by more than the part
-    ``move``, to within the relative ``gap``. A table that makes the mean completion time less than the part
-    ``least_gain`` shorter is not published, so that no running job is rescaled for it, unless the present one exceeds
-    the budget or lacks a class. ``hold_budget`` says how the budget is held on other arrivals than are estimated: not
-    at all unless asked for, as new tables move running jobs, which may lose what they did of an epoch.
-    AdaptDL's hints were measured on nodes of ``gpus_per_node``.
+    At the start the instance's mean sizes weigh as much as ``stated_jobs`` jobs that ended. Widths are not calculated
+    again before ``settle_s``, and to within the relative ``gap``.
 
-    A class that the instance does not have is taken to have ``new_speedup`` until it is measured (``linear``,
-    ``amdahl:FRACTION`` or ``power:EXPONENT``; what rests on it is said to be assumed) and ``new_size_gpu_hours`` (None:
+    A class that the instance does not have is taken to have ``new_speedup`` until it is measured (what rests on it
+    is said to be assumed) and ``new_size_gpu_hours`` (None:
     the median of the others'), and its first arrival counts as the only one in ``new_watched_h``. Its jobs run at
     ``probe_widths`` in turn until each of them was measured, or ``probe_jobs`` have ended, unless that takes more than
     ``probe_part`` of the budget. Beyond ``most_classes`` new ones arrivals are refused, as names are then taken for
     classes.
     """
 
-    window_h: _Positive = 72.0
     stated_jobs: Annotated[float, Field(ge=0, le=1e9)] = 20.0
-    every_s: Annotated[float, Field(ge=1, le=1e9)] = 900.0
     settle_s: Annotated[float, Field(ge=0, le=1e9)] = 5.0
-    move: Annotated[float, Field(gt=0, le=1)] = 0.05
-    least_gain: _Part = 0.02
     gap: Annotated[float, Field(ge=0, le=0.1)] = 1e-6
-    hold_budget: Hold = Hold.NO
-    gpus_per_node: Annotated[int, Field(ge=1, le=1024)] = 4
-    new_speedup: str = "linear"
     new_size_gpu_hours: _Positive | None = None
     new_watched_h: _Positive = 1.0
     probe_widths: tuple[Annotated[int, Field(ge=1, le=1024)], ...] = (1, 2, 4, 8)

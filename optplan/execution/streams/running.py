@@ -16,13 +16,14 @@ from pydantic import Field
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.execution.fields import AtLeastOne, StreamFields
 from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
 from optplan.execution.online.drift import Expectation
-from optplan.execution.online.jobs import Order, Rules
+from optplan.execution.online.jobs import Rules
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
+from optplan.execution.options import REAL, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
@@ -38,17 +39,12 @@ from optplan.units import SECONDS_PER_HOUR, format_duration
 _MOST_EPOCHS = _MOST_LOOKS = 100_000
 
 
-class StreamOptions(TrainingOptions):
+class StreamOptions(TrainingOptions, StreamFields):
     """What streams take besides; an iteration is an epoch."""
 
-    metric: str | None = "loss"
     gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
-    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
-    most_gpus: AtLeastOne | None = None
+    #: The most GPUs at a time by type. The local executor has ``slots`` at most.
     quotas: ByName[AtLeastOne] = Field(default_factory=dict)
-    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
-    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
-    scale_command: str = ""
     terms: Terms = Terms()  #: Of the calculator.
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {

@@ -12,11 +12,12 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import DIR, PRICE, TIME, Kind, flag, list_declared, named, option, with_options
+from optplan.cli.options import DIR, PRICE, Kind, flag, list_fields, named, option, with_options
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.lab.cli.job_sources import JobSource, logs_or_instances
 from optplan.lab.cli.simulating import profiles_options
+from optplan.lab.fields import CellFields, WorldFields
 
 if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
@@ -46,73 +47,21 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     return given | ({"straggling_law": law} if colon else {})
 
 
-_INTERRUPTIONS, _STRAGGLERS = Kind("RATE|TRACE", _read_interruptions), Kind("[LAW:]DEVIATION", _read_stragglers)
-
-
-def _declare_cell(
-    *,
-    gpus_per_node: int | None = option(
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="GPUs of a node; what the instance says of the GPU type unless given.",
-    ),
-    knowledge: str = option(
-        type=click.Choice(["truth", "learned"]),
-        default="truth",
-        help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
-    ),
-    batch: str = option(
-        "--batches",
-        type=click.Choice(["adapted", "fixed", "learned"]),
-        default="adapted",
-        help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what "
-        "they have learned from running, as Pollux's agents do.",
-    ),
-    repeat: int = option(
-        "--repeats",
-        type=click.IntRange(min=1),
-        default=1,
-        metavar="N",
-        help="Times that the workload runs, one after another, each but the first turned within its span at random.",
-    ),
-    node_start_s: float | None = option(
-        "--node-start", type=TIME, help="Time until a rented node can be used; none by default."
-    ),
-    warm_start_s: float | None = option(
-        "--warm-start",
-        type=TIME,
-        help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by "
-        "default.",
-    ),
-    reclaim_s: float | None = option(
-        "--reclaim", type=TIME, help="Time for which a node is still paid after it was given back; none by default."
-    ),
-    interference: float = option(
-        type=click.FloatRange(min=0, max=1, max_open=True),
-        default=0.0,
-        metavar="SHARE",
-        help="Share of their speed that jobs on several nodes lose where they share one.",
-    ),
-    interruptions: dict[str, Any] | None = option(
-        type=_INTERRUPTIONS,
+#: What fills fields of a cell and its world.
+_FIELDS = [
+    *list_fields(CellFields, kinds={"price_usd_per_hour": PRICE}),
+    *list_fields(WorldFields),
+    click.Option(
+        ["--interruptions"],
+        type=Kind("RATE|TRACE", _read_interruptions),
         help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
     ),
-    loses_epoch: bool = option(is_flag=True, help="A job that is stopped begins its epoch again, as in a stream."),
-    stragglers: dict[str, Any] | None = option(
-        type=_STRAGGLERS,
+    click.Option(
+        ["--stragglers"],
+        type=Kind("[LAW:]DEVIATION", _read_stragglers),
         help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
     ),
-    price_usd_per_hour: float | None = option(
-        "--price",
-        type=PRICE,
-        help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were "
-        "reclaimed.",
-    ),
-) -> None:
-    """Declare the fields of a cell and its world."""
-
-
-_FIELDS = list_declared(_declare_cell)
+]
 
 
 @command(

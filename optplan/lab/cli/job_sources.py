@@ -12,9 +12,18 @@ import click
 from click.core import ParameterSource
 
 from optplan.cli.amending import amend
-from optplan.cli.commands import HeadedOption
 from optplan.cli.log_imports import LOG_OPTIONS, read_job_log
-from optplan.cli.options import FILE, TIME, F, complete_instance, flag, list_declared, option, with_options
+from optplan.cli.options import (
+    FILE,
+    TIME,
+    F,
+    HeadedOption,
+    complete_instance,
+    flag,
+    list_declared,
+    option,
+    with_options,
+)
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Application, Job, Spread, consolidate
+from optplan.lab.fields import Batch
 from optplan.lab.traces.sia import Profile, Timing, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent, fit_speeds
 from optplan.lab.traces.sia_profiles import CannotRunError
@@ -23,17 +23,6 @@ from optplan.schema import FloatArray, IntArray
 _DERIVED_TOGETHER = 64
 #: Applications whose times are kept over runs.
 _KEPT = 256
-
-
-class Batch(StrEnum):
-    """How jobs choose their batch size."""
-
-    #: Anew for each epoch and whatever they hold, as Pollux's and Sia's agents do.
-    ADAPTED = "adapted"
-    #: Not at all: it is the trace's own.
-    FIXED = "fixed"
-    #: Anew in each round and for each epoch, by the model that each job fits to what it has run on.
-    LEARNED = "learned"
 
 
 #: What is known of the times of epochs by spread, with where each comes from; None where the application cannot run.

@@ -18,14 +18,13 @@ from pydantic import Field, model_validator
 from optplan.errors import DataError
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.nodes import Nodes
+from optplan.lab.fields import WorldFields
 from optplan.lab.spot.traces import SpotTrace, read_spot_trace
 from optplan.schema import FloatArray, FrozenModel
 from optplan.units import SECONDS_PER_HOUR
 
 #: The least factor of a normal law, which would else go below zero.
 _LEAST_FACTOR = 0.1
-
-_Seconds = Annotated[float, Field(ge=0)]
 
 
 class Law(StrEnum):
@@ -35,20 +34,15 @@ class Law(StrEnum):
     NORMAL = "normal"
 
 
-class World(FrozenModel):
+class World(FrozenModel, WorldFields):
     """What makes a cluster less than ideal: nodes that are paid longer or taken away, jobs that slow others down."""
 
-    # A node is paid for ``reclaim_s`` after its return (BOA, appendix D), and there again after ``warm_start_s`` (5.4).
     # Lost nodes are replaced at once; of a trace in which n of m VMs were lost, each is with probability n / m. Where a
     # job ``loses_epoch``, it begins one anew in which it was stopped, as processes do that store what they have done
     # between epochs.
 
-    reclaim_s: _Seconds = 0.0
-    warm_start_s: _Seconds | None = None
-    interference: Annotated[float, Field(ge=0, lt=1)] = 0.0
     interruptions_per_node_hour: Annotated[float, Field(ge=0)] = 0.0
     spot_trace: str | None = None
-    loses_epoch: bool = False
     straggling: Annotated[float, Field(ge=0)] = 0.0
     straggling_law: Law = Law.LOGNORMAL
 

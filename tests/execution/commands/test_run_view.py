@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts.conditions import Mode
+from optplan.contracts.modes import Mode
 from optplan.execution import records as told
-from optplan.execution.cli.fleets import KIND
-from optplan.execution.cli.run_view import RunView, listening, say
+from optplan.execution.cli.run_view import RunView, SearchView, listening, say
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import run
 from optplan.execution.state import State
@@ -24,13 +23,13 @@ QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadra
 RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 
 
-def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]:  # noqa: ANN401 - fields of SearchOptions
+def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], SearchView]:  # noqa: ANN401 - fields of SearchOptions
     """Follow the textbook search, and return the line after each record."""
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
     options["train"] = QUADRATIC
     chosen = SearchOptions(mode=mode, **options)
-    view, lines = RunView(State(plan), Rules.of(plan, chosen)), list[str]()
+    view, lines = SearchView(State(plan), Rules.of(plan, chosen)), list[str]()
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
         view(record)
@@ -79,7 +78,7 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stderr", terminal)
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
-    view = RunView(State(plan), Rules.of(plan))
+    view = SearchView(State(plan), Rules.of(plan))
     with listening(None, view) as listener:
         run(plan, listener=listener)
     assert "b1-s2 ended" in terminal.getvalue()
@@ -98,7 +97,7 @@ def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
         (told.NodeChanged(1.0, "n-1", "ready"), ""),
     ]
     assert [say(record) for record, _ in said] == [line for _, line in said]
-    teller = KIND.telling()
+    teller = RunView("fleet")
     assert teller(told.OperationWanted(0.04, "fleet-001", "s", "job", 1, {"v": 4, "w": 4})) == [
         "[0 s] fleet-001 is started on 2 VMs"
     ]
@@ -114,7 +113,7 @@ def test_what_is_no_number_is_not_the_best() -> None:
     """A whole number beyond all floats, and a truth value, are passed over; 0.5 is not."""
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
-    view = RunView(State(plan), Rules.of(plan, SearchOptions()))
+    view = SearchView(State(plan), Rules.of(plan, SearchOptions()))
     for number, value in enumerate((10**400, True, 0.5), start=1):
         assert view(told.Progressed(1.0, f"b1-s1.trials-{number}.1", 1, {"loss": value}, 1.0)) == []
     assert view._seen == {"trials-3": 0.5}

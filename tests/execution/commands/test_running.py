@@ -190,3 +190,13 @@ def test_a_rest_that_is_infeasible_has_an_exit_code_of_its_own(run: Runner, plan
     assert (told.code, "the rest has become infeasible" in told.out) == (3, True)
     assert run("report", out, "-o", tmp_path / "page.html").code == 0
     assert "the rest has become infeasible" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_help_says_the_defaults_and_ranges_that_hold(run: Runner) -> None:
+    """Help of options is what their fields say: the default with its unit, of each kind of runs, and the range."""
+    said = " ".join(run("run", "--help").out.split())
+    assert "; 10min of fleets, 1min by default." in said  # 600 s and 60 s
+    assert "are deleted; 10GB by default." in said
+    assert "--slots INTEGER RANGE" in said
+    assert "[x>=1]" in said
+    assert "[default" not in said  # what is not given is not filled

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from optplan.execution.online.terms import Terms
+from optplan.execution.runs import read_run
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
@@ -55,6 +58,25 @@ def test_a_stream_that_queues_and_learns(run: Runner, files: tuple[Path, Path, P
     assert told.data["classes"][0]["completed"] == 4
 
 
+def test_a_stream_that_goes_on_keeps_what_is_not_said_again(
+    run: Runner, files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --every alone the budget is held as before, and what was seen fades as before."""
+    instance, plan, jobs = files
+    out, given = plan.parent / "s1", dict[str, Any]()
+    begun = ("--learn", instance, "--hold-budget", "debt", "--window", "10h", "--every", "30min")
+    assert run("run", plan, jobs, *begun, "--out", out).code == 0
+
+    def go_on(folder: Path, **options: Any) -> Any:  # noqa: ANN401 - as resume
+        given.update(options)
+        return read_run(folder).describe()
+
+    monkeypatch.setattr("optplan.execution.runs.resume", go_on)
+    assert run("run", "--resume", out, "--every", "5min").code == 0
+    terms = Terms.parse(given["terms"])
+    assert (terms.every_s, terms.window_h, terms.hold_budget) == (300.0, 10.0, "debt")
+
+
 def test_what_nodes_take_is_waited_for_and_goes_back_into_the_instance(
     run: Runner, files: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
@@ -67,7 +89,7 @@ def test_what_nodes_take_is_waited_for_and_goes_back_into_the_instance(
     assert (told.code, told.data["actual_jct_s"]) == (0, pytest.approx(2310.0))
     assert told.data["starting_gpu_hours"] == pytest.approx(8 / 60)
     assert told.data["node_gpu_hours"] == pytest.approx(5 + 8 / 60)
-    assert "5.133 (0.1333 of them, 2.6 %, while they started)" in run("status", out).out
+    assert "5.133 (0.1333 of them, 2.6 %, while they started; held by jobs 5)" in run("status", out).out
     told = run("calibrate", out, instance, "-o", measured)
     assert (told.code, told.out.splitlines()[1:]) == (0, ["gpu_types.v100.start_s: 1 min 00 s, was 0 s"])
     assert "at most 0.033 GPUs more (2.7 %, $48.67 a month) and 1 min 00 s a job" in " ".join(

@@ -16,7 +16,8 @@ from optplan.errors import DataError
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.drift import Expectation, interval
 from optplan.execution.online.events import Arrival, Completion, NodeStart, Run, parse_event
-from optplan.execution.online.ledger import Hold, Ledger, PriceLine
+from optplan.execution.online.fields import Hold
+from optplan.execution.online.ledger import Ledger, PriceLine
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan

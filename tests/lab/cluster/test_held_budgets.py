@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.execution.online.ledger import Hold
+from optplan.execution.online.fields import Hold
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import write_json
 from optplan.lab.cluster.jobs import Job, TabledApplication

@@ -11,9 +11,10 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.lab.cluster.policies.boa import follow_plan
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
+from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.profiled_jobs import ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.fields import Knowledge
 from optplan.lab.traces.sia import derive_epochs
 from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.lab.traces.sia_workloads import read_workload

@@ -13,9 +13,10 @@ from optplan.errors import DataError, InternalError, UsageError
 from optplan.lab.cluster.jobs import Job, Places, SchedulingPolicy, Sight, Spread, TabledApplication
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, LeastAttained, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
+from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import World
+from optplan.lab.fields import Knowledge
 from optplan.schema import FloatArray
 
 #: Two epochs of 100 and 60 s on one GPU, of 60 and 30 s on two, of 40 and 20 s on four; 10 s for every start.

@@ -13,8 +13,9 @@ from typing import cast
 from optplan.errors import DataError, UsageError
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
+from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order, Rules
-from optplan.execution.online.ledger import Hold, Ledger, PriceLine
+from optplan.execution.online.ledger import Ledger, PriceLine
 from optplan.execution.online.looks import Graph
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms

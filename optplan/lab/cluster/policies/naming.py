@@ -8,16 +8,17 @@ from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.online.drift import Expectation
+from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import Order
-from optplan.execution.online.ledger import Hold
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance, read_plan
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, BudgetHeld, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled
+from optplan.lab.cluster.policies.pollux import Pollux, PolluxAutoscaled
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
+from optplan.lab.fields import Knowledge
 from optplan.solving import solve
 from optplan.units import PERIOD_HOURS, BudgetUnit
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 import numpy as np
 
@@ -23,19 +22,11 @@ from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import ROUND_S, Application, Job, Places, Sight, Spread, consolidate, spread_of
 from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import Prospect, Round, restart_factor
+from optplan.lab.fields import Knowledge
 from optplan.schema import FloatArray
 
 #: The most GPUs of a job, as in the simulators published with Pollux and Sia.
 MOST_GPUS = 64
-
-
-class Knowledge(StrEnum):
-    """What a policy knows about speeds."""
-
-    #: All, as it was measured.
-    TRUTH = "truth"
-    #: What a model says that each job fits to what it has run on.
-    LEARNED = "learned"
 
 
 # Beliefs about a job are speeds (2, K + 1) on 0 to K GPUs, of one node of any size and of several, in any unit; zero is

@@ -10,8 +10,9 @@ import pytest
 from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, Spread, TabledApplication
 from optplan.lab.cluster.policies.naming import make_policy
-from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
+from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.fields import Knowledge
 from optplan.schema import FloatArray
 
 #: Twice as quick on two GPUs, four times on four; a pause of 10 s.
