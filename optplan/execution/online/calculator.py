@@ -42,7 +42,6 @@ _WRITTEN = {
     "_looks": dict[str, Look],
     "_probed": dict[str, tuple[int, ...]],
     "_solved_s": float,
-    "_heard": dict[str, None],
     "_prices": dict[str, float],
 }
 #: When nothing was done that was never done: long before all moments.
@@ -86,8 +85,6 @@ class WidthCalculator:
         self._looks: dict[str, Look] = {}
         self._probed: dict[str, tuple[int, ...]] = {}
         self._solved_s = self._looked_s = _NEVER_S
-        # Classes that something was heard of since the last look.
-        self._heard: dict[str, None] = {}
         self._near: Result[BoaSolution] | None = None
         # By class: what each step of the way of a job of the stated size costs, with the speeds looked at.
         self._graphs: dict[str, Graph] = {}
@@ -114,11 +111,8 @@ class WidthCalculator:
         told = list(events)
         refused = self.knowledge.take(told, now_s)
         for event, why in zip(told, refused, strict=True):
-            if why is None:
-                if not isinstance(event, NodeStart):
-                    self._heard[event.job_class] = None
-                if not isinstance(event, Measurement):
-                    self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
+            if why is None and not isinstance(event, Measurement):
+                self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
 
@@ -146,17 +140,19 @@ class WidthCalculator:
 
         ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
         """
-        if self._rests(self._solved_s, now_s):
+        knowledge, terms, solved_s = self.knowledge, self.terms, self._solved_s
+        if solved_s <= now_s < solved_s + terms.settle_s:
             return None
-        first = self.table is None and self._solved_s == _NEVER_S
-        urgent = self.knowledge.urgent or ("the first calculation" if first else "")
-        late = self._is_late(now_s)
-        if not (urgent or late or (self._heard and not self._rests(self._looked_s, now_s))):
+        first = self.table is None and solved_s == _NEVER_S
+        urgent = knowledge.urgent or ("the first calculation" if first else "")
+        late = not solved_s <= now_s < solved_s + terms.every_s
+        rests = self._looked_s <= now_s < self._looked_s + terms.settle_s
+        if not (urgent or late or (knowledge.heard and not rests)):
             return None
-        self.knowledge.advance(now_s)
+        knowledge.advance(now_s)
         # What nobody heard of has been forgotten a little, at most: that is for when it is time anyway.
-        moved = self._find_moved(self._heard)
-        self._looked_s, self._heard = now_s, {}
+        moved = self._find_moved(knowledge.heard)
+        self._looked_s, knowledge.heard = now_s, {}
         if not (urgent or late or moved):
             return None
         self.knowledge.queued = self._load_queue() if waiting else {}
@@ -167,20 +163,10 @@ class WidthCalculator:
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
 
-    def _rests(self, since_s: float, now_s: float) -> bool:
-        return since_s <= now_s < since_s + self.terms.settle_s
-
-    def _is_late(self, now_s: float) -> bool:
-        return not self._solved_s <= now_s < self._solved_s + self.terms.every_s
-
     @property
     def due_s(self) -> float:
         """When widths are to be calculated again whatever happens."""
         return self._solved_s + max(self.terms.every_s, self.terms.settle_s)
-
-    def rests(self, now_s: float) -> bool:
-        """Whether nothing would be calculated for a speed that is told now: it may be told later, with others."""
-        return self._rests(self._solved_s, now_s) or (self._rests(self._looked_s, now_s) and not self._is_late(now_s))
 
     def _load_queue(self) -> dict[str, float]:
         """Return the rates at which the jobs that are there count: each as one GPU, as far as the budget carries them.

@@ -60,9 +60,8 @@ class Reception(NamedTuple):
 class View:
     """How things stand, all as of one moment.
 
-    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first; ``used_gpus``,
-    the time average of the jobs that ended, is None in the first half hour. ``committed``, what jobs that were admitted
-    take of the budget in the mean over all time, and ``debt_h`` are as
+    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first. ``committed``,
+    what jobs that were admitted take of the budget in the mean over all time, and ``debt_h`` are as
     :class:`~optplan.execution.online.ledger.Ledger` has them. ``events`` are counted ever, ``refused``
     (malformed ones included) and ``batches``, their transactions, since ``began_s``, the start of the process in
     seconds since 1970.
@@ -71,7 +70,6 @@ class View:
     table: WidthTable | None
     instance: BoaInstance
     calculations: tuple[Calculation, ...]
-    used_gpus: float | None
     committed: float | None
     debt_h: float
     events: int
@@ -248,7 +246,6 @@ class Publisher:
             table=calculator.table,
             instance=self._estimated,
             calculations=self._calculations,
-            used_gpus=calculator.knowledge.used(),
             committed=calculator.ledger.mean_committed,
             debt_h=calculator.ledger.debt_h,
             events=self._events,
