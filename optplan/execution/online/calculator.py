@@ -74,6 +74,9 @@ class WidthCalculator:
         if self.is_limited:
             most = most_gpus * max(instance.prices_on_demand.values())
             instance = instance.replace(budget=Amount(min(budget, most), instance.budget_unit))
+        if not instance.bound_by_law:  # else nothing here asks how many GPUs are in use at which hour
+            classes = {name: each.replace(arrivals=None) for name, each in instance.classes.items()}
+            instance = instance.replace(classes=classes)
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
         self.ledger = Ledger(now_s, now_s, instance.budget_amount(), self.terms.hold_budget)
@@ -358,14 +361,13 @@ class WidthCalculator:
         self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
     ) -> tuple[BoaSolution | None, Result[BoaSolution] | None]:
         """Find the widths of all classes that are not probed, with what these leave of the budget."""
-        rest = {name: job_class for name, job_class in instance.classes.items() if name not in probed}
-        if not instance.bound_by_law:  # else nothing here asks how many GPUs are in use at which hour
-            rest = {name: job_class.replace(arrivals=None) for name, job_class in rest.items()}
-        if not rest:
-            return BoaSolution(branches=dict(probed)), None
-        budget = instance.budget
-        assert budget is not None  # excluded where the calculator begins
-        asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
+        asked = instance
+        if probed:
+            rest = {name: job_class for name, job_class in instance.classes.items() if name not in probed}
+            if not rest:
+                return BoaSolution(branches=dict(probed)), None
+            budget = Amount(instance.budget_amount() * (1.0 - part), instance.budget_unit)
+            asked = instance.replace(classes=rest, budget=budget)
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
         if result.infeasibility is not None:
             notes.append(f"{TOO_SMALL}: {result.infeasibility.reason}")
