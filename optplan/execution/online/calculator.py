@@ -22,7 +22,7 @@ from optplan.execution.online.events import Arrival, Completion, Measurement, No
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
-from optplan.execution.online.probing import Probing, find_probing
+from optplan.execution.online.probing import find_probing
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable, rows_of, weigh
 from optplan.execution.online.written import read_state, write_state
@@ -239,17 +239,17 @@ class WidthCalculator:
         """Keep the table where that is proven right; else solve, and publish the new one where it is worth it."""
         knowledge = self.knowledge
         self.ledger.advance(knowledge.now_s)
-        followed, probing, found = self._find_followed(), Probing({}, 0.0), None
+        followed, probed, part, found = self._find_followed(), dict[str, tuple[Branch, ...]](), 0.0, None
         if any(each.is_new for each in knowledge.classes.values()):
-            probing = find_probing(knowledge.estimate(), knowledge.classes, self.terms)
-        if self._is_linear and not probing.widths and not self._probed:
+            probed, part = find_probing(knowledge.estimate(), knowledge.classes, self.terms)
+        if self._is_linear and not probed and not self._probed:
             found = self._prove(followed)
             if found is None and (moved := [name for name, look in self._looks.items() if not look.is_exact]):
                 for name in moved:
                     self._look(name)
                 found = self._prove(followed)
         if found is None:
-            found = self._replace(knowledge.estimate(), probing)
+            found = self._replace(knowledge.estimate(), probed, part)
         return Calculation(
             at_s=knowledge.now_s,
             reason=reason,
@@ -297,12 +297,12 @@ class WidthCalculator:
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
 
-    def _replace(self, instance: BoaInstance, probing: Probing) -> dict[str, Any]:
+    def _replace(self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float) -> dict[str, Any]:
         """Solve, and publish the table where it keeps the limits and is worth it; return what is to be said of it."""
         notes, given, unit = list[str](), instance.budget_amount(), instance.budget_unit
         holds = self._can_hold and self.ledger.hold is not Hold.NO
         self._line = PriceLine.of(frontier(instance), given) if holds else None
-        followed = given if probing.widths else self._find_followed()
+        followed = given if probed else self._find_followed()
         if followed != given:
             instance = instance.replace(budget=Amount(followed, unit))
             debt_h = self.ledger.debt_h
@@ -314,7 +314,7 @@ class WidthCalculator:
             said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
             excess = find_excess(instance.limits, present.consumption)
         try:
-            solution, result = self._solve(instance, probing.branches, probing.part, notes)
+            solution, result = self._solve(instance, probed, part, notes)
         except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
             solution, result = None, None
             notes.append(str(error))
@@ -326,17 +326,18 @@ class WidthCalculator:
         elif result is not None and result.infeasibility is not None:
             least = [one.least_feasible for one in result.infeasibility.relaxations if one.limit == BUDGET]
             if least:  # else the budget alone is no help
-                said["needed"] = instance.count_limit(BUDGET, least[0]) + probing.part * given
+                said["needed"] = instance.count_limit(BUDGET, least[0]) + part * given
             said["verdict"] = Verdict.OVER_BUDGET
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
-        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
+        widths = {name: tuple(int(row.widths[0]) for row in rows) for name, rows in probed.items()}
+        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in widths.items()]
         assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
         notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
-        present_s = said.get("present_jct_s") if probing.widths == self._probed else None
+        present_s = said.get("present_jct_s") if widths == self._probed else None
         kept = say_kept(new.objective, present_s, excess, self.terms.least_gain)
         if not kept:
-            self._probed = probing.widths
+            self._probed = widths
             self.table = WidthTable(
                 number=1 if self.table is None else self.table.number + 1,
                 made_s=self.knowledge.now_s,
@@ -352,7 +353,7 @@ class WidthCalculator:
             **said,
             "verdict": Verdict.KEPT if kept else Verdict.PUBLISHED,
             "mean_jct_s": new.objective,
-            "bound_s": None if result is None or probing.branches else result.bound,
+            "bound_s": None if result is None or probed else result.bound,
             "gap": None if result is None else result.gap,
             "notes": (*notes, kept) if kept else tuple(notes),
         }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from optplan.errors import DataError
 from optplan.execution.online.events import Arrival, Completion, NodeStart, OnlineEvent, Run
@@ -38,8 +38,7 @@ class Witness:
     def note_arrival(self, job: str, job_class: str, at_s: float, committed: float | None) -> None:
         """Note that a job was submitted, and what it was to take of the budget."""
         self.classes[job], self._ran[job], self._held[job] = job_class, {}, []
-        known = {"kind": "arrival", "id": f"{job} arrived", "at_s": at_s, "job_class": job_class}
-        self._tell(Arrival.of_sound(**known, committed=committed))
+        self._tell(Arrival, f"{job} arrived", at_s, job_class=job_class, committed=committed)
 
     def note_run(self, job: str, gpus: int, seconds: float, gpu_type: str | None = None) -> None:
         """Note that a job trained on GPUs, and that what it did is kept."""
@@ -65,14 +64,14 @@ class Witness:
         """Note that a job is over, and whether it did all of its work."""
         ran, held = self._ran.pop(job), tuple(self._held.pop(job))
         runs = tuple(Run.of_sound(gpus=gpus, gpu_type=kind, seconds=seconds) for (gpus, kind), seconds in ran.items())
-        known = {"kind": "completion", "id": f"{job} ended", "at_s": at_s, "job_class": self.classes.pop(job)}
-        self._tell(Completion.of_sound(**known, ran=runs, whole=whole and bool(runs), held=held))
+        known = {"job_class": self.classes.pop(job), "ran": runs, "whole": whole and bool(runs), "held": held}
+        self._tell(Completion, f"{job} ended", at_s, **known)
 
     def note_start(self, node: str, gpus: int, seconds: float, at_s: float, gpu_type: str | None = None) -> None:
         """Note how long a node took to start: nobody holds it meanwhile, and it is paid."""
-        known = {"kind": "node-start", "id": node, "at_s": at_s, "gpus": gpus, "seconds": seconds}
-        self._tell(NodeStart.of_sound(**known, gpu_type=gpu_type))
+        self._tell(NodeStart, node, at_s, gpus=gpus, seconds=seconds, gpu_type=gpu_type)
 
-    def _tell(self, event: OnlineEvent) -> None:
+    def _tell(self, kind: type[OnlineEvent], which: str, at_s: float, **known: Any) -> None:  # noqa: ANN401 - its fields
         """Tell of an event as of when it happened, or of now where that is told late."""
-        self._take([event], max(event.at_s or 0.0, self._knowledge.now_s))
+        event = kind.of_sound(kind=kind.model_fields["kind"].default, id=which, at_s=at_s, **known)
+        self._take([event], max(at_s, self._knowledge.now_s))
