@@ -38,7 +38,6 @@ from optplan.units import SECONDS_PER_HOUR
 _WRITTEN = {
     "_instance_hash": str,
     "now_s": float,
-    "_began_s": float,
     "urgent": str,
     "heard": dict[str, None],
     "classes": dict[str, ClassEstimate],
@@ -57,7 +56,7 @@ class Knowledge:
 
     def __init__(self, instance: BoaInstance, terms: Terms, *, now_s: float) -> None:
         self.stated, self.terms, self._window_s = instance, terms, terms.window_h * SECONDS_PER_HOUR
-        self.now_s = self._began_s = now_s
+        self.now_s = now_s
         self.urgent, self._instance_hash = "", instance.content_hash()
         self.heard: dict[str, None] = {}
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
@@ -237,7 +236,7 @@ class Knowledge:
     def _begin_stated(self, name: str) -> ClassEstimate:
         window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
         stated = (rate * window_h, window_h, self.terms.stated_jobs)
-        return ClassEstimate(*stated, since_s=self._began_s, aged_s=self.now_s)
+        return ClassEstimate(*stated, since_s=self.now_s, aged_s=self.now_s)
 
     def rate_per_hour(self, name: str) -> float:
         """Return the estimated rate of a class, or that of its queue."""
