@@ -64,6 +64,8 @@ class Knowledge:
         # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
         # mean one; what is there was not refused.
         self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
+        # By type and GPUs: what these take of the budget.
+        self._prices: dict[tuple[str | None, int], float] = {}
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
         #: By class, the rate that counts while jobs wait; empty while none does.
@@ -269,12 +271,15 @@ class Knowledge:
 
     def count_held(self, runs: Iterable[Run]) -> float:
         """Return what was held in the budget's unit times hours."""
-        amounts = list[float]()
-        for run in runs:
-            gpu_type = run.gpu_type or next(iter(self.stated.gpu_types))
-            paid = float(self.stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
-            amounts.append(paid * self.stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
-        return math.fsum(amounts)
+        return math.fsum(self._price(run.gpu_type, run.gpus) * run.seconds / SECONDS_PER_HOUR for run in runs)
+
+    def _price(self, gpu_type: str | None, gpus: int) -> float:
+        """Return what GPUs take of the budget, in its unit."""
+        if (gpu_type, gpus) not in self._prices:
+            known, on = self.stated, gpu_type or next(iter(self.stated.gpu_types))
+            paid = float(known.paid_gpus(on, np.array([float(gpus)]))[0])
+            self._prices[gpu_type, gpus] = paid * known.prices_on_demand[on]
+        return self._prices[gpu_type, gpus]
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
