@@ -23,7 +23,7 @@ from optplan.execution.online.fields import Hold
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.ledger import Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
-from optplan.execution.online.probing import Probing, find_probing
+from optplan.execution.online.probing import find_probing
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable, rows_of, weigh
 from optplan.execution.online.written import read_state, write_state
@@ -43,7 +43,6 @@ _WRITTEN = {
     "_looks": dict[str, Look],
     "_probed": dict[str, tuple[int, ...]],
     "_solved_s": float,
-    "_heard": dict[str, None],
     "_prices": dict[str, float],
 }
 #: When nothing was done that was never done: long before all moments.
@@ -76,6 +75,9 @@ class WidthCalculator:
         if self.is_limited:
             most = most_gpus * max(instance.prices_on_demand.values())
             instance = instance.replace(budget=Amount(min(budget, most), instance.budget_unit))
+        if not instance.bound_by_law:  # else nothing here asks how many GPUs are in use at which hour
+            classes = {name: each.replace(arrivals=None) for name, each in instance.classes.items()}
+            instance = instance.replace(classes=classes)
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
         self.ledger = Ledger(now_s, now_s, instance.budget_amount(), self.terms.hold_budget)
@@ -87,8 +89,6 @@ class WidthCalculator:
         self._looks: dict[str, Look] = {}
         self._probed: dict[str, tuple[int, ...]] = {}
         self._solved_s = self._looked_s = _NEVER_S
-        # Classes that something was heard of since the last look.
-        self._heard: dict[str, None] = {}
         self._near: Result[BoaSolution] | None = None
         # By class: what each step of the way of a job of the stated size costs, with the speeds looked at.
         self._graphs: dict[str, Graph] = {}
@@ -115,11 +115,8 @@ class WidthCalculator:
         told = list(events)
         refused = self.knowledge.take(told, now_s)
         for event, why in zip(told, refused, strict=True):
-            if why is None:
-                if not isinstance(event, NodeStart):
-                    self._heard[event.job_class] = None
-                if not isinstance(event, Measurement):
-                    self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
+            if why is None and not isinstance(event, Measurement):
+                self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
         self.ledger.advance(now_s)
         return refused
 
@@ -147,17 +144,19 @@ class WidthCalculator:
 
         ``waiting`` says that jobs wait, as there are no more GPUs: then those that are there count as load.
         """
-        if self._rests(self._solved_s, now_s):
+        knowledge, terms, solved_s = self.knowledge, self.terms, self._solved_s
+        if solved_s <= now_s < solved_s + terms.settle_s:
             return None
-        first = self.table is None and self._solved_s == _NEVER_S
-        urgent = self.knowledge.urgent or ("the first calculation" if first else "")
-        late = self._is_late(now_s)
-        if not (urgent or late or (self._heard and not self._rests(self._looked_s, now_s))):
+        first = self.table is None and solved_s == _NEVER_S
+        urgent = knowledge.urgent or ("the first calculation" if first else "")
+        late = not solved_s <= now_s < solved_s + terms.every_s
+        rests = self._looked_s <= now_s < self._looked_s + terms.settle_s
+        if not (urgent or late or (knowledge.heard and not rests)):
             return None
-        self.knowledge.advance(now_s)
+        knowledge.advance(now_s)
         # What nobody heard of has been forgotten a little, at most: that is for when it is time anyway.
-        moved = self._find_moved(self._heard)
-        self._looked_s, self._heard = now_s, {}
+        moved = self._find_moved(knowledge.heard)
+        self._looked_s, knowledge.heard = now_s, {}
         if not (urgent or late or moved):
             return None
         self.knowledge.queued = self._load_queue() if waiting else {}
@@ -168,20 +167,10 @@ class WidthCalculator:
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
         return self._calculate(reason, changes)
 
-    def _rests(self, since_s: float, now_s: float) -> bool:
-        return since_s <= now_s < since_s + self.terms.settle_s
-
-    def _is_late(self, now_s: float) -> bool:
-        return not self._solved_s <= now_s < self._solved_s + self.terms.every_s
-
     @property
     def due_s(self) -> float:
         """When widths are to be calculated again whatever happens."""
         return self._solved_s + max(self.terms.every_s, self.terms.settle_s)
-
-    def rests(self, now_s: float) -> bool:
-        """Whether nothing would be calculated for a speed that is told now: it may be told later, with others."""
-        return self._rests(self._solved_s, now_s) or (self._rests(self._looked_s, now_s) and not self._is_late(now_s))
 
     def _load_queue(self) -> dict[str, float]:
         """Return the rates at which the jobs that are there count: each as one GPU, as far as the budget carries them.
@@ -251,17 +240,17 @@ class WidthCalculator:
         """Keep the table where that is proven right; else solve, and publish the new one where it is worth it."""
         knowledge = self.knowledge
         self.ledger.advance(knowledge.now_s)
-        followed, probing, found = self._find_followed(), Probing({}, 0.0), None
+        followed, probed, part, found = self._find_followed(), dict[str, tuple[Branch, ...]](), 0.0, None
         if any(each.is_new for each in knowledge.classes.values()):
-            probing = find_probing(knowledge.estimate(), knowledge.classes, self.terms)
-        if self._is_linear and not probing.widths and not self._probed:
+            probed, part = find_probing(knowledge.estimate(), knowledge.classes, self.terms)
+        if self._is_linear and not probed and not self._probed:
             found = self._prove(followed)
             if found is None and (moved := [name for name, look in self._looks.items() if not look.is_exact]):
                 for name in moved:
                     self._look(name)
                 found = self._prove(followed)
         if found is None:
-            found = self._replace(knowledge.estimate(), probing)
+            found = self._replace(knowledge.estimate(), probed, part)
         return Calculation(
             at_s=knowledge.now_s,
             reason=reason,
@@ -309,12 +298,12 @@ class WidthCalculator:
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
 
-    def _replace(self, instance: BoaInstance, probing: Probing) -> dict[str, Any]:
+    def _replace(self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float) -> dict[str, Any]:
         """Solve, and publish the table where it keeps the limits and is worth it; return what is to be said of it."""
         notes, given, unit = list[str](), instance.budget_amount(), instance.budget_unit
         holds = self._can_hold and self.ledger.hold is not Hold.NO
         self._line = PriceLine.of(frontier(instance), given) if holds else None
-        followed = given if probing.widths else self._find_followed()
+        followed = given if probed else self._find_followed()
         if followed != given:
             instance = instance.replace(budget=Amount(followed, unit))
             debt_h = self.ledger.debt_h
@@ -326,7 +315,7 @@ class WidthCalculator:
             said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
             excess = find_excess(instance.limits, present.consumption)
         try:
-            solution, result = self._solve(instance, probing.branches, probing.part, notes)
+            solution, result = self._solve(instance, probed, part, notes)
         except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
             solution, result = None, None
             notes.append(str(error))
@@ -338,17 +327,18 @@ class WidthCalculator:
         elif result is not None and result.infeasibility is not None:
             least = [one.least_feasible for one in result.infeasibility.relaxations if one.limit == BUDGET]
             if least:  # else the budget alone is no help
-                said["needed"] = instance.count_limit(BUDGET, least[0]) + probing.part * given
+                said["needed"] = instance.count_limit(BUDGET, least[0]) + part * given
             said["verdict"] = Verdict.OVER_BUDGET
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
-        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
+        widths = {name: tuple(int(row.widths[0]) for row in rows) for name, rows in probed.items()}
+        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in widths.items()]
         assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
         notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
-        present_s = said.get("present_jct_s") if probing.widths == self._probed else None
+        present_s = said.get("present_jct_s") if widths == self._probed else None
         kept = say_kept(new.objective, present_s, excess, self.terms.least_gain)
         if not kept:
-            self._probed = probing.widths
+            self._probed = widths
             self.table = WidthTable(
                 number=1 if self.table is None else self.table.number + 1,
                 made_s=self.knowledge.now_s,
@@ -364,7 +354,7 @@ class WidthCalculator:
             **said,
             "verdict": Verdict.KEPT if kept else Verdict.PUBLISHED,
             "mean_jct_s": new.objective,
-            "bound_s": None if result is None or probing.branches else result.bound,
+            "bound_s": None if result is None or probed else result.bound,
             "gap": None if result is None else result.gap,
             "notes": (*notes, kept) if kept else tuple(notes),
         }
@@ -373,14 +363,13 @@ class WidthCalculator:
         self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
     ) -> tuple[BoaSolution | None, Result[BoaSolution] | None]:
         """Find the widths of all classes that are not probed, with what these leave of the budget."""
-        rest = {name: job_class for name, job_class in instance.classes.items() if name not in probed}
-        if not instance.bound_by_law:  # else nothing here asks how many GPUs are in use at which hour
-            rest = {name: job_class.replace(arrivals=None) for name, job_class in rest.items()}
-        if not rest:
-            return BoaSolution(branches=dict(probed)), None
-        budget = instance.budget
-        assert budget is not None  # excluded where the calculator begins
-        asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
+        asked = instance
+        if probed:
+            rest = {name: job_class for name, job_class in instance.classes.items() if name not in probed}
+            if not rest:
+                return BoaSolution(branches=dict(probed)), None
+            budget = Amount(instance.budget_amount() * (1.0 - part), instance.budget_unit)
+            asked = instance.replace(classes=rest, budget=budget)
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
         if result.infeasibility is not None:
             notes.append(f"{TOO_SMALL}: {result.infeasibility.reason}")

@@ -58,8 +58,8 @@ class ClassEstimate:
 
     ``arrivals`` over ``watched_h`` is the rate; ``stated_jobs`` is the weight of the stated size; ``done`` and
     ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By place (type of GPU
-    and width) there are ``hours`` that whole jobs trained, ``held_hours`` that all did, and ``levels``, speeds
-    measured; by type the latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
+    and width) there are ``hours`` that whole jobs trained, and ``levels``, speeds measured; by type the
+    latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
     ``changes`` counts what was seen that may move sizes or speeds, ``hinted`` the hints that were others than before.
     """
 
@@ -69,7 +69,6 @@ class ClassEstimate:
     done: float = 0.0
     whole: float = 0.0
     hours: dict[str, float] = field(default_factory=dict)
-    held_hours: dict[str, float] = field(default_factory=dict)
     levels: dict[str, Level] = field(default_factory=dict)
     hints: dict[str, Hints] = field(default_factory=dict)
     is_new: bool = False
@@ -97,28 +96,23 @@ class ClassEstimate:
         self.stated_jobs *= kept
         self.done *= kept
         self.whole *= kept
-        for places in (self.hours, self.held_hours):
-            for place in places:
-                places[place] *= kept
+        for place in self.hours:
+            self.hours[place] *= kept
         for place in list(self.levels):
             self.levels[place].weight *= kept
             if self.levels[place].weight < _FORGOTTEN:
                 del self.levels[place]
                 self.changes += 1
 
-    def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool, held: bool) -> None:
-        """Count a job that ended; what it ``held`` counts unless that was before anybody watched."""
+    def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool) -> None:
+        """Count a job that ended."""
         self.changes += 1
         self.done += weight
-        sized = whole and any(run.seconds > 0 for run in ran)
-        self.whole += weight if sized else 0.0
-        for run in ran:
-            place = place_of(run.gpu_type or gpu_type, run.gpus)
-            hours = weight * run.seconds / SECONDS_PER_HOUR
-            if held:
-                self.held_hours[place] = self.held_hours.get(place, 0.0) + hours
-            if sized:
-                self.hours[place] = self.hours.get(place, 0.0) + hours
+        if whole and any(run.seconds > 0 for run in ran):
+            self.whole += weight
+            for run in ran:
+                place = place_of(run.gpu_type or gpu_type, run.gpus)
+                self.hours[place] = self.hours.get(place, 0.0) + weight * run.seconds / SECONDS_PER_HOUR
 
     def see_speed(self, place: str, speed: float, weight: float) -> None:
         """Count how fast a job was at a place, in an epoch that is as fast as the mean one."""
@@ -138,11 +132,6 @@ class ClassEstimate:
             self.hints[gpu_type] = hints
             self.hinted += 1
             self.changes += 1
-
-    @property
-    def gpu_hours(self) -> float:
-        """Weighted GPU-hours that jobs held which ended."""
-        return math.fsum(split_place(place)[1] * hours for place, hours in self.held_hours.items())
 
     def is_forgotten(self, now_s: float, window_h: float) -> bool:
         """Whether a class that nobody stated was not heard of for so long that it is no class any more."""

@@ -119,16 +119,15 @@ def parse_event(data: object, *, path: str = "") -> OnlineEvent:
     return KINDS[kind].parse(data, path=path)
 
 
-def parse_events(data: object) -> tuple[list[OnlineEvent], dict[int, str]]:
-    """Read one event, a list, or ``{"events": [...]}``; return them, and by place what is wrong with the others."""
+def parse_events(data: object) -> list[OnlineEvent | DataError]:
+    """Read one event, a list, or ``{"events": [...]}``; in the place of one that is malformed is what is wrong."""
     told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else data
     if not isinstance(told, dict | list):
         raise DataError("events", f"got {name_kind(told)}", "an event or a list of events is needed")
-    events: list[OnlineEvent] = []
-    wrong: dict[int, str] = {}
+    events: list[OnlineEvent | DataError] = []
     for number, each in enumerate(told if isinstance(told, list) else [told]):
         try:
             events.append(parse_event(each, path=f"events.{number}"))
         except DataError as error:
-            wrong[number] = str(error)
-    return events, wrong
+            events.append(error)
+    return events

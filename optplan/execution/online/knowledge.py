@@ -38,13 +38,10 @@ from optplan.units import SECONDS_PER_HOUR
 _WRITTEN = {
     "_instance_hash": str,
     "now_s": float,
-    "_began_s": float,
-    "_watched_h": float,
     "urgent": str,
+    "heard": dict[str, None],
     "classes": dict[str, ClassEstimate],
 }
-#: Hours before which an average over time says nothing.
-_LEAST_WATCHED_H = 0.5
 #: Least rate of a class that stays known: no problem has one of zero.
 _LEAST_RATE = 1e-12
 
@@ -53,22 +50,24 @@ class Knowledge:
     """What is known of a stream of jobs. It reads no clock: time passes where a moment is given.
 
     ``classes`` is what was seen of each class, ``urgent`` why widths should be calculated again at once, empty where
-    they need not; moments are seconds since 1970.
+    they need not, ``heard`` of which classes something was heard since widths were last looked at; moments are seconds
+    since 1970.
     """
 
     def __init__(self, instance: BoaInstance, terms: Terms, *, now_s: float) -> None:
-        self.stated = instance
-        self.terms = terms
-        self.now_s = self._began_s = now_s
+        self.stated, self.terms, self._window_s = instance, terms, terms.window_h * SECONDS_PER_HOUR
+        self.now_s = now_s
         self.urgent, self._instance_hash = "", instance.content_hash()
+        self.heard: dict[str, None] = {}
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
         # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
         # mean one; what is there was not refused.
         self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
+        # By type and GPUs: what these take of the budget.
+        self._prices: dict[tuple[str | None, int], float] = {}
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
-        self._watched_h = 0.0
         #: By class, the rate that counts while jobs wait; empty while none does.
         self.queued: dict[str, float] = {}
 
@@ -79,6 +78,8 @@ class Knowledge:
         for event in events:
             try:
                 self._take(event)
+                if not isinstance(event, NodeStart):
+                    self.heard[event.job_class] = None
                 refused.append(None)
             except DataError as error:
                 refused.append(error)
@@ -94,8 +95,6 @@ class Knowledge:
                 estimate.age(self.now_s, window_h)
                 estimate.aged_s = now_s
         else:
-            kept = math.exp((self.now_s - now_s) / SECONDS_PER_HOUR / window_h)
-            self._watched_h = self._watched_h * kept + window_h * (1.0 - kept)
             new = [(name, each) for name, each in self.classes.items() if each.is_new]
             for name in [name for name, each in new if each.is_forgotten(now_s, window_h)]:
                 del self.classes[name]
@@ -105,7 +104,7 @@ class Knowledge:
     def _take(self, event: OnlineEvent) -> None:
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
         if isinstance(event, Measurement):  # what comes most
-            self._take_speed(event, at_s)
+            self.see_speed(event.job_class, event.gpus, event.gpu_type, event.speed, event.epoch, at_s)
             return
         if isinstance(event, NodeStart):  # which says nothing of jobs
             types = self.stated.gpu_types
@@ -130,7 +129,7 @@ class Knowledge:
             for what, runs in (("ran", event.ran), ("held", event.held)):
                 for place, run in enumerate(runs):
                     self._require_type(f"{what}.{place}.gpu_type", event.job_class, run.gpu_type)
-            estimate.see_completion(event.ran, on, weight, whole=event.whole, held=at_s >= self._began_s)
+            estimate.see_completion(event.ran, on, weight, whole=event.whole)
         elif isinstance(event, HintsReported):
             self._require_type("gpu_type", event.job_class, event.gpu_type)
             predicted = event.hints.speedup(self.terms.gpus_per_node)
@@ -141,12 +140,18 @@ class Knowledge:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.see_hints(event.hints, event.gpu_type or on)
 
-    def _take_speed(self, event: Measurement, at_s: float) -> None:
-        """Take a measurement: most of what is told, so that its class is aged no more often than it has to be."""
-        estimate, (place, per_epoch) = self._require_known(event.job_class), self._find_epoch_factor(event)
-        if self.now_s - estimate.aged_s > self.terms.window_h * SECONDS_PER_HOUR:
-            estimate.age(self.now_s, self.terms.window_h)
-        estimate.see_speed(place, event.speed / per_epoch, self._weigh(at_s, estimate.aged_s))
+    def see_speed(
+        self, name: str, gpus: int, gpu_type: str | None, speed: float, epoch: int | None, at_s: float
+    ) -> None:
+        """Take what a measurement says: most of what is told, so that its class is aged no more often than it must."""
+        place, per_epoch = self._factors.get((name, gpu_type, gpus, epoch)) or self._find_epoch_factor(
+            name, gpu_type, gpus, epoch
+        )
+        estimate = self.classes[name]
+        if at_s - estimate.aged_s > self._window_s:
+            estimate.age(at_s, self.terms.window_h)
+        estimate.see_speed(place, speed / per_epoch, self._weigh(at_s, estimate.aged_s))
+        self.heard[name] = None
 
     def _weigh(self, at_s: float, than_s: float) -> float:
         """Return what something seen at a moment weighs beside what is seen at another."""
@@ -185,34 +190,26 @@ class Knowledge:
         if gpu_type is not None and gpu_type not in types:
             raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
 
-    def _require_width(self, event: Measurement) -> None:
-        """Refuse a width so far beyond all allowed ones that it is none: estimates are kept by width."""
-        widths = self.known.options(event.job_class).widths
-        if event.gpus > 2 * int(widths.max()):
-            fix = f"class {event.job_class} may hold up to {int(widths.max())}; allow more widths in the instance"
-            raise DataError("gpus", f"got {event.gpus}", fix)
+    def _find_epoch_factor(self, name: str, gpu_type: str | None, gpus: int, epoch: int | None) -> tuple[str, float]:
+        """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there.
 
-    def _find_epoch_factor(self, event: Measurement) -> tuple[str, float]:
-        """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there."""
-        key = (event.job_class, event.gpu_type, event.gpus, event.epoch)
-        found = self._factors.get(key)
-        if found is not None:
-            return found
-        job_class = self.known.classes[event.job_class]
-        self._require_type("gpu_type", event.job_class, event.gpu_type)
-        self._require_width(event)
-        gpu_type, factor = event.gpu_type or next(iter(job_class.speedup)), 1.0
-        if event.epoch is not None:
-            if event.epoch > job_class.num_epochs:
-                problem = f"jobs of {event.job_class} have {job_class.num_epochs} epochs"
-                raise DataError("epoch", f"got {event.epoch}", problem)
-            curve = job_class.speedup[gpu_type]
-            widths = self.known.allowed_widths(event.job_class, gpu_type)
-            nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
+        A width so far beyond all allowed ones that it is none is refused: estimates are kept by width.
+        """
+        self._require_known(name)
+        self._require_type("gpu_type", name, gpu_type)
+        job_class, most = self.known.classes[name], int(self.known.options(name).widths.max())
+        if gpus > 2 * most:
+            raise DataError("gpus", f"got {gpus}", f"class {name} may hold up to {most}; allow more in the instance")
+        on, factor = gpu_type or next(iter(job_class.speedup)), 1.0
+        if epoch is not None:
+            if epoch > job_class.num_epochs:
+                raise DataError("epoch", f"got {epoch}", f"jobs of {name} have {job_class.num_epochs} epochs")
+            curve, widths = job_class.speedup[on], self.known.allowed_widths(name, on)
+            nearest = widths[[int(np.argmin(np.abs(widths - gpus)))]]
             rows = curve.at(nearest)
-            factor = float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
-        self._factors[key] = place_of(gpu_type, event.gpus), factor
-        return self._factors[key]
+            factor = float(rows[min(epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+        found = self._factors[name, gpu_type, gpus, epoch] = place_of(on, gpus), factor
+        return found
 
     @property
     def known(self) -> BoaInstance:
@@ -241,7 +238,7 @@ class Knowledge:
     def _begin_stated(self, name: str) -> ClassEstimate:
         window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
         stated = (rate * window_h, window_h, self.terms.stated_jobs)
-        return ClassEstimate(*stated, since_s=self._began_s, aged_s=self.now_s)
+        return ClassEstimate(*stated, since_s=self.now_s, aged_s=self.now_s)
 
     def rate_per_hour(self, name: str) -> float:
         """Return the estimated rate of a class, or that of its queue."""
@@ -272,22 +269,17 @@ class Knowledge:
         }
         return self.known.replace(classes=classes)
 
-    def used(self) -> float | None:
-        """Return the time-average GPUs of the jobs that ended, over the window; None in the first half hour."""
-        if self._watched_h < _LEAST_WATCHED_H:
-            return None
-        window_h = self.terms.window_h
-        held = (each.gpu_hours * each.kept(self.now_s, window_h) for each in self.classes.values())
-        return math.fsum(held) / self._watched_h
-
     def count_held(self, runs: Iterable[Run]) -> float:
         """Return what was held in the budget's unit times hours."""
-        amounts = list[float]()
-        for run in runs:
-            gpu_type = run.gpu_type or next(iter(self.stated.gpu_types))
-            paid = float(self.stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
-            amounts.append(paid * self.stated.prices_on_demand[gpu_type] * run.seconds / SECONDS_PER_HOUR)
-        return math.fsum(amounts)
+        return math.fsum(self._price(run.gpu_type, run.gpus) * run.seconds / SECONDS_PER_HOUR for run in runs)
+
+    def _price(self, gpu_type: str | None, gpus: int) -> float:
+        """Return what GPUs take of the budget, in its unit."""
+        if (gpu_type, gpus) not in self._prices:
+            known, on = self.stated, gpu_type or next(iter(self.stated.gpu_types))
+            paid = float(known.paid_gpus(on, np.array([float(gpus)]))[0])
+            self._prices[gpu_type, gpus] = paid * known.prices_on_demand[on]
+        return self._prices[gpu_type, gpus]
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,28 +12,13 @@ from optplan.execution.online.width_table import weigh
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 
 
-@dataclass(frozen=True)
-class Probing:
-    """Which classes are probed, and what that takes.
+def find_probing(
+    instance: BoaInstance, classes: Mapping[str, ClassEstimate], terms: Terms
+) -> tuple[dict[str, tuple[Branch, ...]], float]:
+    """Return, by class that is probed, a row for each width that was not measured yet, each for as many of its jobs.
 
-    ``branches`` has, by class, a row for each width that was not measured yet, for the same share of its jobs each;
-    ``part`` is what all of them take of the budget, as far as it is estimated.
-    """
-
-    branches: Mapping[str, tuple[Branch, ...]]
-    part: float
-
-    @property
-    def widths(self) -> dict[str, tuple[int, ...]]:
-        """By class, the widths that are probed."""
-        return {name: tuple(int(row.widths[0]) for row in rows) for name, rows in self.branches.items()}
-
-
-def find_probing(instance: BoaInstance, classes: Mapping[str, ClassEstimate], terms: Terms) -> Probing:
-    """Find the classes to be probed.
-
-    Together they take at most ``probe_part`` of the budget: those that would take more get the widths that are best as
-    far as they are known, as do all on a type of GPU with a quota.
+    And which part of the budget they take, as far as it is estimated: at most ``probe_part``. Classes that would take
+    more get the widths that are best as far as they are known, as do all on a type of GPU with a quota.
     """
     left = terms.probe_part * instance.budget_amount()
     probed: dict[str, tuple[Branch, ...]] = {}
@@ -52,7 +36,7 @@ def find_probing(instance: BoaInstance, classes: Mapping[str, ClassEstimate], te
         if taken + used <= left:
             probed[name] = rows
             taken += used
-    return Probing(probed, taken / instance.budget_amount())
+    return probed, taken / instance.budget_amount()
 
 
 def _list_unmeasured(instance: BoaInstance, name: str, estimate: ClassEstimate, terms: Terms) -> list[int]:

@@ -42,21 +42,21 @@ class RemainingTimes:
 
     def __init__(self, plan: BoaPlan) -> None:
         # By class and row, for each epoch: until the job's end, and of the epoch alone.
-        self._left_s: dict[str, list[list[float]]] = {}
-        self._epoch_s: dict[str, list[list[float]]] = {}
+        self._times_s: dict[str, list[list[tuple[float, float]]]] = {}
         for name, ways in plan.ways.items():
             for way in ways:
                 counts = [end - first for first, end in map(span, way)]
                 means_s = [segment.expected.seconds / count for segment, count in zip(way, counts, strict=True)]
                 left_s = np.cumsum(np.repeat(means_s, counts)[::-1])[::-1]
-                self._left_s.setdefault(name, []).append(left_s.tolist())
-                self._epoch_s.setdefault(name, []).append((-np.diff(left_s, append=0.0)).tolist())
+                times_s = zip(left_s.tolist(), (-np.diff(left_s, append=0.0)).tolist(), strict=True)
+                self._times_s.setdefault(name, []).append(list(times_s))
 
     def left_s(self, job_class: str, epochs_done: int, row: int = 0) -> float:
         """Return the seconds from an epoch's beginning to the job's end; infinite for classes that are not known."""
-        found = look_up(self._left_s, job_class, epochs_done, row)
-        return math.inf if found is None else found
+        found = look_up(self._times_s, job_class, epochs_done, row)
+        return math.inf if found is None else found[0]
 
     def epoch_s(self, job_class: str, epochs_done: int, row: int = 0) -> float | None:
         """Return the seconds of an epoch, the first of them 0; None for classes that are not known."""
-        return look_up(self._epoch_s, job_class, epochs_done, row)
+        found = look_up(self._times_s, job_class, epochs_done, row)
+        return None if found is None else found[1]

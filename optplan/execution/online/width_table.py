@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, model_validator
@@ -124,35 +125,23 @@ class WidthTable(FrozenModel):
         A job in a row that has gone since is in the first. A class that the table does not have holds one GPU, of any
         type.
         """
-        return look_up(self._holdings, job_class, epochs_done, row) or Holding(_UNKNOWN_WIDTH, None)
+        found = look_up(self._held, job_class, epochs_done, row)
+        return Holding(_UNKNOWN_WIDTH, None) if found is None else found[0]
 
     def keeps_until(self, job_class: str, epochs_done: int, row: int = 0) -> int:
         """Return after how many epochs a job first holds something else; the largest number where it never does."""
-        return look_up(self._changes, job_class, epochs_done, row) or sys.maxsize
+        found = look_up(self._held, job_class, epochs_done, row)
+        return sys.maxsize if found is None else found[1]
 
     @cached_property
-    def _changes(self) -> dict[str, list[list[int]]]:
-        """By class and row, for each epoch: the next with something else."""
-        found: dict[str, list[list[int]]] = {}
-        for name, rows in self._holdings.items():
-            for row in rows:
-                after = [sys.maxsize] * len(row)
-                for epoch in range(len(row) - 2, -1, -1):
-                    after[epoch] = after[epoch + 1] if row[epoch] == row[epoch + 1] else epoch + 1
-                found.setdefault(name, []).append(after)
-        return found
+    def _held(self) -> dict[str, list[list[tuple[Holding, int]]]]:
+        """By class and row, what is held in each epoch, and until which: lists, as jobs are looked up one at a time."""
+        return {name: [self._list_held(row) for row in rows] for name, rows in self.classes.items()}
 
-    @cached_property
-    def _holdings(self) -> dict[str, list[list[Holding]]]:
-        """By class and row, what is held in each epoch: lists, because a scheduler looks up one job at a time."""
-        only = self.gpu_types[0]
-        return {
-            name: [
-                [
-                    Holding(gpus, row.gpu_types[epoch] if row.gpu_types else only)
-                    for epoch, gpus in enumerate(row.gpus.tolist())
-                ]
-                for row in rows
-            ]
-            for name, rows in self.classes.items()
-        }
+    def _list_held(self, row: WidthRow) -> list[tuple[Holding, int]]:
+        types, listed = row.gpu_types or self.gpu_types[:1] * row.gpus.size, list[tuple[Holding, int]]()
+        for held, alike in groupby(map(Holding, row.gpus.tolist(), types)):
+            count = len(list(alike))
+            until = len(listed) + count
+            listed += [(held, until if until < row.gpus.size else sys.maxsize)] * count
+        return listed

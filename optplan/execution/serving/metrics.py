@@ -38,9 +38,8 @@ def _collect(view: View) -> Iterator[Metric]:
     yield CounterMetricFamily("optplan_events_refused", "Events refused since the start.", value=view.refused)
     yield CounterMetricFamily("optplan_batches", "Transactions of events since the start.", value=view.batches)
     budgets, verdicts = {"given": view.instance.budget_amount(), "committed": view.committed}, dict[str, float | None]()
-    gauges = [
+    gauges: list[tuple[str, str, float | None]] = [
         ("start_time_seconds", "When the process began.", view.began_s),
-        ("used_gpus", "Time-average GPUs of jobs that ended.", view.used_gpus),
         ("budget_debt_hours", "Hours of budget that were committed beyond what it gave.", view.debt_h),
     ]
     if view.calculations:

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from optplan.errors import OptplanError, OutputError, UsageError
+from optplan.errors import DataError, OptplanError, OutputError, UsageError
 from optplan.execution.checkpoints import synchronise
 from optplan.execution.online.calculations import Calculation, Verdict
 from optplan.execution.online.calculator import WidthCalculator
@@ -60,9 +60,8 @@ class Reception(NamedTuple):
 class View:
     """How things stand, all as of one moment.
 
-    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first; ``used_gpus``,
-    the time average of the jobs that ended, is None in the first half hour. ``committed``, what jobs that were admitted
-    take of the budget in the mean over all time, and ``debt_h`` are as
+    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first. ``committed``,
+    what jobs that were admitted take of the budget in the mean over all time, and ``debt_h`` are as
     :class:`~optplan.execution.online.ledger.Ledger` has them. ``events`` are counted ever, ``refused``
     (malformed ones included) and ``batches``, their transactions, since ``began_s``, the start of the process in
     seconds since 1970.
@@ -71,7 +70,6 @@ class View:
     table: WidthTable | None
     instance: BoaInstance
     calculations: tuple[Calculation, ...]
-    used_gpus: float | None
     committed: float | None
     debt_h: float
     events: int
@@ -81,8 +79,7 @@ class View:
 
 
 class _Told(NamedTuple):
-    events: Sequence[OnlineEvent]
-    malformed: int
+    events: Sequence[OnlineEvent | DataError]
     outcomes: Future[list[Reception]]
 
 
@@ -144,12 +141,12 @@ class Publisher:
         self._worker.shutdown()
         self._store.close()
 
-    def tell(self, events: Sequence[OnlineEvent], *, malformed: int = 0) -> Future[list[Reception]]:
-        """Tell of events, and of how many besides were too malformed to be any; outcomes are there with the disk.
+    def tell(self, events: Sequence[OnlineEvent | DataError]) -> Future[list[Reception]]:
+        """Tell of events, or of why something that was sent is none; what became of each is there with the disk.
 
         The future raises :class:`OutputError` where they could not be written down; then none of them counts.
         """
-        told = _Told(events, malformed, Future())
+        told = _Told(events, Future())
         self._told.append(told)
         self._worker.submit(self._take)
         return told.outcomes
@@ -166,9 +163,7 @@ class Publisher:
             return
         try:
             with self._undoing():
-                self._refused += sum(one.malformed for one in told)
-                events = [event for one in told for event in one.events]
-                outcomes = iter(self._record(events) if events else ())
+                outcomes = iter(self._record([event for one in told for event in one.events]))
                 self.view = self._look()  # whoever is answered sees what was told
         except OutputError as error:
             for one in told:
@@ -196,8 +191,9 @@ class Publisher:
                 _LOG.exception("the calculator failed, and goes on with what it has written down")
             raise OutputError(str(error)) from error
 
-    def _record(self, events: list[OnlineEvent]) -> list[Reception]:
+    def _record(self, told: Sequence[OnlineEvent | DataError]) -> list[Reception]:
         """Take a batch and write it down, together with the state that follows from it."""
+        events = [each for each in told if not isinstance(each, DataError)]
         known = self._store.find_known({event.id for event in events})
         fresh: dict[str, OnlineEvent] = {}
         for event in events:
@@ -208,10 +204,12 @@ class Publisher:
         if taken:
             self._commit_state(ids=taken, events=self._events + len(taken))
         outcomes = []
-        for event in events:
-            if fresh.get(event.id) is not event:
+        for each in told:
+            if isinstance(each, DataError):
+                outcomes.append(Reception(Reply.REFUSED, str(each)))
+            elif fresh.get(each.id) is not each:
                 outcomes.append(Reception(Reply.REPEATED))
-            elif complaint := complaints[event.id]:
+            elif complaint := complaints[each.id]:
                 outcomes.append(Reception(Reply.REFUSED, str(complaint)))
             else:
                 outcomes.append(Reception(Reply.TAKEN))
@@ -248,7 +246,6 @@ class Publisher:
             table=calculator.table,
             instance=self._estimated,
             calculations=self._calculations,
-            used_gpus=calculator.knowledge.used(),
             committed=calculator.ledger.mean_committed,
             debt_h=calculator.ledger.debt_h,
             events=self._events,

@@ -18,7 +18,7 @@ from optplan.execution.online.events import parse_events
 from optplan.execution.runs import interruptible
 from optplan.execution.serving.access import find_token, is_from_own_page, is_right
 from optplan.execution.serving.metrics import render_metrics
-from optplan.execution.serving.publisher import Publisher, Reception, Reply
+from optplan.execution.serving.publisher import Publisher, Reply
 
 try:
     from aiohttp import web
@@ -62,7 +62,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         return _complain(error.status, "", error.reason)
     except DataError as error:
-        await asyncio.wrap_future(request.app[_PUBLISHER].tell((), malformed=1))
+        await asyncio.wrap_future(request.app[_PUBLISHER].tell([error]))
         return _complain(400, error.path, str(error))
     except OutputError as error:
         return _complain(503, "", str(error))
@@ -89,15 +89,10 @@ async def _get_metrics(request: web.Request) -> web.StreamResponse:
 
 async def _post_events(request: web.Request) -> web.StreamResponse:
     """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
-    events, wrong = parse_events(await _read_json(request))
-    told = await asyncio.wrap_future(request.app[_PUBLISHER].tell(events, malformed=len(wrong)))
-    answered = iter(told)
-    every = [
-        Reception(Reply.REFUSED, wrong[number]) if number in wrong else next(answered)
-        for number in range(len(events) + len(wrong))
-    ]
-    counts = {answer.value: sum(outcome.answer is answer for outcome in every) for answer in Reply}
-    errors = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(every) if outcome.complaint]
+    events = parse_events(await _read_json(request))
+    told = await asyncio.wrap_future(request.app[_PUBLISHER].tell(events))
+    counts = {answer.value: sum(outcome.answer is answer for outcome in told) for answer in Reply}
+    errors = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(told) if outcome.complaint]
     return web.json_response({**counts, "errors": errors}, status=422 if errors else 200)
 
 

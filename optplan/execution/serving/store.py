@@ -20,7 +20,7 @@ from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.serving.access import TOKEN_FILE
 
 #: Version of the tables; others are refused.
-_VERSION = 2
+_VERSION = 3
 _TABLES = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE events (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);

@@ -21,7 +21,7 @@ from optplan.execution.online.estimates import mean_row
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.online.witness import Witness
+from optplan.execution.online.witness import Taking, Witness
 from optplan.execution.state import NodeState, Phase
 from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
@@ -31,10 +31,10 @@ from optplan.units import SECONDS_PER_HOUR, format_duration
 
 
 class Reporter(Witness):
-    """Collects events; ``sizes`` are a node's GPUs, by type."""
+    """Tells of what records say; ``sizes`` are a node's GPUs, by type."""
 
-    def __init__(self, instance: BoaInstance, sizes: Mapping[str, int] | None = None) -> None:
-        super().__init__(instance)
+    def __init__(self, knowledge: Knowledge, take: Taking, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(knowledge, take)
         self._sizes = sizes or {}
         # By job that is not over, its epochs that were seen.
         self._seen: dict[str, set[int]] = {}
@@ -93,13 +93,13 @@ class Learner(Reporter):
     def __init__(
         self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None, most_gpus: float = math.inf
     ) -> None:
-        super().__init__(instance, sizes)
         self.calculator = WidthCalculator(instance, terms, now_s=0.0, most_gpus=most_gpus)
+        super().__init__(self.calculator.knowledge, self.calculator.take, sizes)
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
-        """Tell the calculator what was seen; return a new table and why, None where the present one stays."""
+        """Let the calculator calculate; return a new table and why, None where the present one stays."""
         waiting = self.calculator.is_limited and next(iter(self._idle.values()), now_s) < now_s
-        made = self.tell(self.calculator, now_s, waiting=waiting)
+        made = self.calculator.consider(now_s, waiting=waiting)
         if made is None or made.verdict is not Verdict.PUBLISHED or self.calculator.table is None:
             return None
         holds = made.followed in (None, made.budget)
@@ -123,7 +123,8 @@ def calibrate(
     is all that a job holds its GPUs for besides its epochs: starting, loading, storing. How often jobs arrive stays as
     it was.
     """
-    reporter = Reporter(instance)
+    knowledge = Knowledge(instance, _TERMS, now_s=0.0)
+    reporter = Reporter(knowledge, knowledge.take)
     # By class and GPU type, seconds for which operations held their GPUs besides their epochs; and by GPU type, seconds
     # from the request for a node until it could be used.
     pauses_s: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -138,8 +139,7 @@ def calibrate(
                 node = state.nodes[record.node]
                 starts_s[node.resource].append(record.t - node.wanted_s)
         reporter.recall([record], state)
-    knowledge = Knowledge(instance, _TERMS, now_s=0.0)
-    knowledge.take(reporter.take_events(), state.t)
+    knowledge.advance(state.t)
     if not (pauses_s.keys() & instance.classes.keys() or starts_s.keys() & instance.gpu_types.keys()):
         raise UsageError("nothing was measured: no job of these classes has done an epoch")
     said, estimated = list[str](), knowledge.estimate()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
 
-from optplan.errors import DataError
-from optplan.execution.online.events import Completion, Measurement, OnlineEvent
+from optplan.execution.online.events import Completion, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
@@ -78,31 +78,34 @@ def test_speeds_of_a_class_that_nobody_stated_are_learned(instance: BoaInstance)
     assert set(outcome.jct_s.tolist()[-12:]) == {3600.0}
 
 
-def listen(policy: BoaOnline) -> list[OnlineEvent]:
-    """Return what the policy's calculator will have been told."""
-    told = list[OnlineEvent]()
-    take = policy._calculator.take
-
-    def take_note(events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
-        listed = list(events)
-        told.extend(listed)
-        return take(listed, now_s)
-
-    policy._calculator.take = take_note  # type: ignore[method-assign]
-    return told
+#: When which speed was seen on how many GPUs, and in which epoch.
+Speed: TypeAlias = tuple[float, int, float, int | None]
 
 
-def tell_speeds(told: Iterable[OnlineEvent]) -> list[tuple[float | None, int, float, int | None]]:
-    """Return when which speed was seen on how many GPUs, and in which epoch."""
-    return [(each.at_s, each.gpus, each.speed, each.epoch) for each in told if isinstance(each, Measurement)]
+def listen(policy: BoaOnline) -> tuple[list[Speed], list[OnlineEvent]]:
+    """Return what the policy's calculator will have been told: speeds, and all else."""
+    speeds, told = list[Speed](), list[OnlineEvent]()
+    witness = policy._witness
+    take, see_speed = witness._take, witness._knowledge.see_speed
+
+    def take_note(events: Sequence[OnlineEvent], now_s: float) -> object:
+        told.extend(events)
+        return take(events, now_s)
+
+    def see(name: str, gpus: int, gpu_type: str | None, speed: float, epoch: int | None, at_s: float) -> None:
+        speeds.append((at_s, gpus, speed, epoch))
+        see_speed(name, gpus, gpu_type, speed, epoch, at_s)
+
+    witness._take, witness._knowledge.see_speed = take_note, see  # type: ignore[method-assign]
+    return speeds, told
 
 
 def test_a_speed_is_told_of_each_epoch(instance: BoaInstance) -> None:
     """Of a class that nobody stated, each epoch is taken to be as large as the others; nobody knows which is which."""
     short = TabledApplication({1: np.array([600.0, 300.0, 600.0])}, num_epochs=3, rescale_s=7.0)
-    told = listen(policy := BoaOnline(instance))
+    speeds, told = listen(policy := BoaOnline(instance))
     replay([Job("j", "new", 0.0, short)], policy, gpus_per_node=4)
-    assert tell_speeds(told) == [
+    assert speeds == [
         (607.0, 1, 1 / 600.0, None),
         (907.0, 1, 1 / 300.0, None),
         (1507.0, 1, 1 / 600.0, None),
@@ -119,17 +122,17 @@ def test_speeds_do_not_depend_on_how_large_epochs_are(instance: BoaInstance) -> 
     """
     uneven = instance.classes["job"].replace(epoch_size_gpu_hours=[1.0, 3.0])
     job = Job("j", "job", 0.0, TabledApplication({1: np.array([3600.0, 10800.0])}, num_epochs=2))
-    told = listen(policy := BoaOnline(instance.replace(classes={"job": uneven})))
+    speeds, _ = listen(policy := BoaOnline(instance.replace(classes={"job": uneven})))
     replay([job], policy, gpus_per_node=4)
-    assert tell_speeds(told) == [(3600.0, 1, 1 / 7200.0, 1), (14400.0, 1, 1 / 7200.0, 2)]
+    assert speeds == [(3600.0, 1, 1 / 7200.0, 1), (14400.0, 1, 1 / 7200.0, 2)]
 
 
 def test_an_epoch_in_two_places_says_nothing_of_speeds(instance: BoaInstance) -> None:
     """It was on 4 GPUs for a quarter of an hour, then on 1 for half an hour: that is what it ran and held."""
-    told = listen(policy := BoaOnline(instance, Terms(window_h=2.0, every_s=900.0, settle_s=900.0)))
+    speeds, told = listen(policy := BoaOnline(instance, Terms(window_h=2.0, every_s=900.0, settle_s=900.0)))
     replay(make_jobs(2, 1), policy, gpus_per_node=4)
     first, second = (each for each in told if isinstance(each, Completion))
     assert (first.id, second.id) == ("j0 ended", "j1 ended")
     for runs in (first.ran, first.held):
         assert [(run.gpus, run.seconds) for run in runs] == [(4, 900.0), (1, pytest.approx(1800.0))]
-    assert tell_speeds(told) == [(5400.0, 1, 1 / 3600.0, 1)]  # of the second
+    assert speeds == [(5400.0, 1, 1 / 3600.0, 1)]  # of the second

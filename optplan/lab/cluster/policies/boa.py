@@ -248,15 +248,18 @@ class BoaOnline:
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
         self._instance, self._terms = instance, terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
-        self._rows, self._witness = Rows(), Witness(instance)
-        self._calculator = WidthCalculator(instance, self._terms, now_s=0.0)
+        self._rows = Rows()
         self._table: WidthTable | None = None
+        self._follow(WidthCalculator(instance, self._terms, now_s=0.0))
+
+    def _follow(self, calculator: WidthCalculator) -> None:
+        self._calculator, self._witness = calculator, Witness(calculator.knowledge, calculator.take)
 
     def begin(self, most_gpus: float) -> None:
         """Calculate the first widths; on a cluster of fixed size the budget is at most all of its GPUs."""
         whole = self._calculator
         if math.isfinite(most_gpus):
-            self._calculator = WidthCalculator(self._instance, self._terms, now_s=0.0, most_gpus=most_gpus)
+            self._follow(WidthCalculator(self._instance, self._terms, now_s=0.0, most_gpus=most_gpus))
         self._calculator.consider(0.0)
         if self._calculator.table is None:  # until some widths keep that, those hold that keep the whole budget
             whole.consider(0.0)
@@ -299,7 +302,7 @@ class BoaOnline:
         for number, seconds in enumerate(sight.started_s):
             witness.note_start(f"start {number} by {now_s} s", sight.gpus_per_node, seconds, now_s)
         waiting = calculator.is_limited and any(not job.gpus and job.waits_since_s < now_s for job in sight.jobs)
-        witness.tell(calculator, now_s, waiting=waiting)
+        calculator.consider(now_s, waiting=waiting)
         changed = sight.changed
         if calculator.table is not None and calculator.table is not self._table:
             self._table, changed = calculator.table, tuple(sight.jobs)
