@@ -30,30 +30,20 @@ class BudgetWatch:
     """
 
     def __init__(self, state: State, budget_usd: float | None, lateness: float) -> None:
-        self._state, self._budget_usd, self._lateness = state, budget_usd, lateness
+        self._state = state
+        self._most_usd = math.inf if budget_usd is None else budget_usd * (1.0 + lateness)
         self._lasts_until_s, self._payments = -math.inf, 0
 
-    def is_spent(self, now_s: float) -> bool:
-        """Whether the cost is above the budget."""
-        if self._budget_usd is None or self._lasts_beyond(now_s):
-            return False
-        return (spent_usd(self._state, now_s) or 0.0) > self._budget_usd * (1.0 + self._lateness)
-
     def lasts_until_s(self, now_s: float) -> float:
-        """Return a time until which the budget is not spent; soon after it, or later, it is."""
-        if self._budget_usd is None:
+        """Return a time until which the budget is not spent; now where it is."""
+        state = self._state
+        if math.isinf(self._most_usd):
             return math.inf
-        if not self._lasts_beyond(now_s):
-            rate = rate_usd_per_s(self._state)
-            # Twice as late, so that what is looked at then is above the budget and not just at it.
-            most_usd = self._budget_usd * (1.0 + 2.0 * self._lateness)
-            left_usd = max(0.0, most_usd - (spent_usd(self._state, now_s) or 0.0))
-            self._lasts_until_s = now_s + left_usd / rate if rate > 0 else math.inf
-            self._payments = self._state.payments
+        if now_s >= self._lasts_until_s or self._payments != state.payments:
+            rate, left_usd = rate_usd_per_s(state), max(0.0, self._most_usd - (spent_usd(state, now_s) or 0.0))
+            self._lasts_until_s = now_s + (left_usd / rate if rate > 0 else math.inf if left_usd else 0.0)
+            self._payments = state.payments
         return self._lasts_until_s
-
-    def _lasts_beyond(self, now_s: float) -> bool:
-        return now_s < self._lasts_until_s and self._payments == self._state.payments
 
 
 class Driver(Loop[State]):
@@ -113,7 +103,7 @@ class Driver(Loop[State]):
             return
         if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
             self._halt_at_limit(f"the deadline of {format_duration(limits.deadline_s)} is over")
-        if self._budget.is_spent(now_s):
+        if self._budget.lasts_until_s(now_s) <= now_s:
             self._halt_at_limit(f"the budget of ${limits.budget_usd:.2f} is spent")
 
     def _is_at_work(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution import records as told
-from optplan.execution.protocol import Event, Executor, Reported
+from optplan.execution.protocol import Event, Executor
 from optplan.execution.runs import Listener, Run, tell
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import HELD, Phase, RunState
@@ -253,16 +253,10 @@ class Loop(ABC, Generic[_State]):
                 self._see_change(event)
             case told.Progressed():
                 self._see_progress(event)
-            case Reported():
-                self._see_report(event)
-            case told.NodeNoticed():
-                self._see_notice(event)
-            case told.OperationEnded():
-                if event.operation in state.operations:
-                    self._see_end(event)
-            case told.OperationFailed():
-                if event.operation in state.operations:
-                    self._see_failure(event)
+            case told.OperationEnded() if event.operation in state.operations:
+                self._see_end(event)
+            case told.OperationFailed() if event.operation in state.operations:
+                self._see_failure(event)
 
     def _see_start(self, operation: str) -> None:
         self._note(told.OperationStarted(self._executor.now_s(), operation))
@@ -276,12 +270,6 @@ class Loop(ABC, Generic[_State]):
     def _see_progress(self, event: told.Progressed) -> None:
         self._curves.see(event)
         tell(self._listener, event)
-
-    def _see_report(self, event: Reported) -> None:
-        """Take note of what a rank says: of fleets alone."""
-
-    def _see_notice(self, event: told.NodeNoticed) -> None:
-        """Take note of a node that will be taken back: of fleets alone."""
 
     def _see_end(self, event: told.OperationEnded) -> None:
         self._note(event)

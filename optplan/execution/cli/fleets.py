@@ -103,8 +103,8 @@ def _describe_record(record: told.Record) -> str:
             return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
         case told.CheckpointWanted():
             return f"rank {record.rank} is asked for a checkpoint: {record.why}"
-        case told.CheckpointStored():
-            return f"rank {record.rank} has stored {record.iterations:,} iterations"
+        case told.Reported():
+            return f"rank {record.rank} has stored {record.iterations or 0:,} iterations"
         case told.OperationFailed(blameless=True):
             return ""
         case told.Resumed():
