@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from optplan.execution import records as told
-from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
+from optplan.execution.cluster import committed_usd, lasts_until_s, spent_gpu_hours, spent_usd
 from optplan.execution.loop import Loop
 from optplan.execution.protocol import Executor
 from optplan.execution.running import SearchRun
@@ -25,8 +25,7 @@ EXIT_INFEASIBLE, EXIT_LIMIT = 3, 4
 class BudgetWatch:
     """Knows until when a budget in US dollars lasts at least; ``lateness`` is by what part the cost may be over it.
 
-    A run's cost grows by no more than its rate until something new is paid, so until then nothing has to be added up:
-    that is worked out again when the time has come, or when what is paid has changed.
+    Until then, or until something new is paid, nothing has to be added up.
     """
 
     def __init__(self, state: State, budget_usd: float | None, lateness: float) -> None:
@@ -40,8 +39,8 @@ class BudgetWatch:
         if math.isinf(self._most_usd):
             return math.inf
         if now_s >= self._lasts_until_s or self._payments != state.payments:
-            rate, left_usd = rate_usd_per_s(state), max(0.0, self._most_usd - (spent_usd(state, now_s) or 0.0))
-            self._lasts_until_s = now_s + (left_usd / rate if rate > 0 else math.inf if left_usd else 0.0)
+            left_usd = self._most_usd - (spent_usd(state, now_s) or 0.0)
+            self._lasts_until_s = lasts_until_s(state, now_s, left_usd) if left_usd > 0 else now_s
             self._payments = state.payments
         return self._lasts_until_s
 

@@ -27,17 +27,14 @@ class Checkpoint:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class _Frozen:
-    """Makes its heirs frozen dataclasses."""
+@dataclass(frozen=True)
+class Record:
+    """What is written down at a time ``t``, in seconds since the run began; its heirs are frozen dataclasses, too."""
+
+    t: float
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
-
-
-class Record(_Frozen):
-    """What is written down at a time ``t``, in seconds since the run began."""
-
-    t: float
 
 
 class Began(Record):
