@@ -8,18 +8,13 @@ from dataclasses import replace
 
 from optplan.execution import records as told
 from optplan.execution.cluster import committed_usd, lasts_until_s, spent_gpu_hours, spent_usd
-from optplan.execution.loop import Loop
+from optplan.execution.loop import EXIT_INFEASIBLE, EXIT_LIMIT, Loop
 from optplan.execution.protocol import Executor
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import Listener
 from optplan.execution.scheduler import TIME_UP, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
-
-#: Seconds after which the loop looks around, whether or not an executor had something to report.
-_ROUND_S = 0.5
-
-EXIT_INFEASIBLE, EXIT_LIMIT = 3, 4
 
 
 class BudgetWatch:
@@ -126,8 +121,6 @@ class Driver(Loop[State]):
                 self._halt_at_limit(f"{why}; make room for them, then go on with --resume")
 
     def _wait_until(self, now_s: float) -> float:
-        if not self._executor.is_virtual:
-            return now_s + _ROUND_S
         until_s, deadline_s = self._scheduler.next_end_s(), self._rules.deadline_s
         if not self._state.operations:
             return until_s

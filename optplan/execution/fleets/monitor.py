@@ -15,7 +15,7 @@ from optplan.errors import UsageError
 from optplan.execution import records as told
 from optplan.execution.fleets.running import FleetRun
 from optplan.execution.fleets.state import NAME, Attempt, FleetState, Heard
-from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Loop
+from optplan.execution.loop import EXIT_FAILED, EXIT_INFEASIBLE, EXIT_LIMIT, GIVEN_UP, Loop
 from optplan.execution.options import RETURN_HEARTBEATS
 from optplan.execution.protocol import Event, Executor
 from optplan.execution.runs import Listener
@@ -24,14 +24,10 @@ from optplan.formulations.srift.data.instance import write_fleet
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
-#: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
-EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.
 MISSED = 2
 #: Heartbeats before a VM is taken back at which the last checkpoint is asked for.
 _LEAD = 4
-#: Seconds between two looks at what was written, where time is real.
-_ROUND_S = 0.5
 
 
 class Monitor(Loop[FleetState]):
@@ -40,7 +36,7 @@ class Monitor(Loop[FleetState]):
     def __init__(self, run: FleetRun, executor: Executor, listener: Listener | None = None) -> None:
         super().__init__(run, executor, listener)
         self._terms = terms = run.options
-        self._heard = Heard()
+        self._heard, self.round_s = Heard(), min(self.round_s, terms.heartbeat_s / 4.0)
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
         #: From when on silence counts: nobody is gone just because nobody listened.
@@ -86,7 +82,7 @@ class Monitor(Loop[FleetState]):
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
         if self._given_up:
-            self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
+            self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_FAILED))
             return True
         if state.is_done or state.stored >= state.instance.iterations:
             self._close(told.Ended(now_s, None))
@@ -136,7 +132,7 @@ class Monitor(Loop[FleetState]):
             limit_s = terms.time_limit_s
             found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
         except UsageError as error:
-            self._note(told.Paused(now_s, str(error), EXIT_UNKNOWN))
+            self._note(told.Paused(now_s, str(error), EXIT_LIMIT))
             return True
         plan, infeasibility = found
         if plan is not None:
@@ -261,8 +257,6 @@ class Monitor(Loop[FleetState]):
         """Return when to look again though nothing is heard: at once where something was decided."""
         if self._decided or self._is_over:
             return now_s
-        if not self._executor.is_virtual:
-            return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
         attempt, grace_s = self._state.attempt, self._terms.grace_s
         if attempt is None:
             return self._start_after_s
