@@ -74,7 +74,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
 def _measure_rounds(at_once: int, gpus: int) -> Row:
     """Measure what the loop does each time that a trial ends: 1,000 trials, so many at a time, limits watched."""
     plan, _ = plan_search(_TRIALS, at_once, gpus)
-    watched, executor = SearchRun(plan, _WATCHED), _Watched(plan, lucky=True)
+    watched, executor = SearchRun(plan, _WATCHED), _Watched(plan, SearchOptions(lucky=True))
     watched.state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
     reset_peak()
     Driver(watched, executor).follow()

@@ -51,7 +51,7 @@ def bring(operation: Mapping[str, Any]) -> Path | None:
     if operation["checkpoint"] is None:
         return None
     checkpoint, root = Checkpoint(**operation["checkpoint"]), Path(operation["root"])
-    if operation["storage"] and not is_whole(root, checkpoint):
+    if operation["storage"] and not Checkpoints(root).is_whole(checkpoint):
         Storage(operation["storage"]).fetch(checkpoint, root)
     return root / checkpoint.path
 
@@ -61,12 +61,6 @@ def leave(folder: Path, name: str, data: Mapping[str, Any], operation: Mapping[s
     if operation["storage"]:
         Storage(operation["storage"]).write(f"operations/{operation['id']}/{name}", json.dumps(data))
     trial_files.write(folder / name, data)
-
-
-def is_whole(root: Path, checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint is there, with the content that it had."""
-    folder = root / checkpoint.path
-    return folder.is_dir() and hash_folder(folder) == checkpoint.sha256
 
 
 def hash_folder(folder: Path) -> str:
@@ -79,45 +73,6 @@ def hash_folder(folder: Path) -> str:
             while block := content.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def prune(
-    root: Path,
-    keep: Sequence[Checkpoint],
-    droppable: Sequence[Checkpoint],
-    most_bytes: float,
-    busy: Collection[str] = (),
-) -> None:
-    """Delete checkpoints below ``root``, as :func:`choose_unneeded` says."""
-    sizes = {
-        folder.relative_to(root).as_posix(): sum(file.stat().st_size for file in _list_files(folder))
-        for folder in root.glob("trials/*/checkpoint-*")
-    }
-    for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
-        shutil.rmtree(root / path, ignore_errors=True)
-
-
-def choose_unneeded(
-    sizes: Mapping[str, int],
-    keep: Sequence[Checkpoint],
-    droppable: Sequence[Checkpoint],
-    most_bytes: float,
-    busy: Collection[str],
-) -> list[str]:
-    """Return the paths of checkpoints that may be deleted: all but these, and droppable ones that take too much space.
-
-    ``sizes`` are the bytes of each one that is there, by its path below the run's folder, ``trials/TRIAL/CHECKPOINT``;
-    of the droppable ones the first goes first. What ``busy`` trials have stored a moment ago nobody else knows yet.
-    """
-    known = {each.path for each in (*keep, *droppable)}
-    unneeded = [path for path in sizes if path not in known and path.split("/")[1] not in busy]
-    total = sum(sizes.get(path, 0) for path in known)
-    for each in droppable:
-        if total <= most_bytes:
-            break
-        unneeded.append(each.path)
-        total -= sizes.get(each.path, 0)
-    return unneeded
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -133,7 +88,47 @@ def synchronise(path: Path) -> None:
         os.close(handle)
 
 
-class Storage:
+class Checkpoints:
+    """The checkpoints of a run below its folder; their paths are ``trials/TRIAL/CHECKPOINT``."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root
+
+    def is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is there, with the content that it had."""
+        folder = self._folder / checkpoint.path
+        return folder.is_dir() and hash_folder(folder) == checkpoint.sha256
+
+    def prune(
+        self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint], most_bytes: float, busy: Collection[str] = ()
+    ) -> None:
+        """Delete all checkpoints but these, and droppable ones, the first first, while they take too much space.
+
+        What ``busy`` trials have stored a moment ago nobody else knows yet.
+        """
+        known, sizes = {each.path for each in (*keep, *droppable)}, self._weigh()
+        for path in sizes:
+            if path not in known and path.split("/")[1] not in busy:
+                self._drop(path)
+        total = sum(sizes.get(path, 0) for path in known)
+        for each in droppable:
+            if total <= most_bytes:
+                break
+            self._drop(each.path)
+            total -= sizes.get(each.path, 0)
+
+    def _weigh(self) -> dict[str, int]:
+        """Return the bytes of each checkpoint that is there, by its path."""
+        return {
+            folder.relative_to(self._folder).as_posix(): sum(file.stat().st_size for file in _list_files(folder))
+            for folder in self._folder.glob("trials/*/checkpoint-*")
+        }
+
+    def _drop(self, path: str) -> None:
+        shutil.rmtree(self._folder / path, ignore_errors=True)
+
+
+class Storage(Checkpoints):
     """What a run stores at a URL, by PyArrow, which Ray's own storage needs as well."""
 
     def __init__(self, url: str) -> None:
@@ -196,18 +191,14 @@ class Storage:
         """Whether a checkpoint was sent, all of it."""
         return self.read(checkpoint.path + _WHOLE) == checkpoint.sha256
 
-    def prune(
-        self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint], most_bytes: float, busy: Collection[str]
-    ) -> None:
-        """Delete checkpoints, as :func:`choose_unneeded` says."""
+    def _weigh(self) -> dict[str, int]:
         sizes: dict[str, int] = {}
         for info in self._list("trials"):
             place = info.path[len(self._root) + 1 :].split("/")
             if len(place) > 3 and place[2].startswith("checkpoint-"):
                 name = "/".join(place[:3])
                 sizes[name] = sizes.get(name, 0) + max(0, info.size or 0)
-        for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
-            self._drop(path)
+        return sizes
 
     def _drop(self, path: str) -> None:
         with self._reporting():

@@ -7,6 +7,7 @@ where a run stands by that meter, and what it has measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from optplan.contracts.resources import Billing, Resource
@@ -120,19 +121,29 @@ def spent_gpu_hours(state: State, now_s: float) -> float:
     return sum(_busy_gpu_s(state, segment, now_s) for segment in state.segments.values()) / SECONDS_PER_HOUR
 
 
-def rate_usd_per_s(state: State) -> float:
-    """Return what a second costs now."""
-    rate = 0.0
+def lasts_until_s(state: State, now_s: float, usd: float) -> float:
+    """Return until when so many US dollars last at least, if nothing new is paid.
+
+    Either all that is held is paid, or, until the first minimum charge is used up, what has used up its own.
+    """
+    most = rate = 0.0
+    used_up_s = math.inf
     for names in state.pools.values():
         for node in map(state.nodes.__getitem__, names):
             resource = state.plan.resources[node.resource]
-            if resource.billing is Billing.NODES and _paid_from(node, resource) is not None:
-                rate += _usd_per_s(node, resource)
+            begin_s = _paid_from(node, resource)
+            if resource.billing is Billing.NODES and begin_s is not None:
+                most += _usd_per_s(node, resource)
+                if begin_s + resource.minimum_charge_s > now_s:
+                    used_up_s = min(used_up_s, begin_s + resource.minimum_charge_s)
+                else:
+                    rate += _usd_per_s(node, resource)
     for running in (each.operation for each in state.operations.values()):
         resource = state.plan.resources[state.segments[running.segment].segment.resource]
         if resource.billing is Billing.GPUS:
-            rate += _gpu_usd_per_s(resource) * running.gpus
-    return rate
+            most, rate = (each + _gpu_usd_per_s(resource) * running.gpus for each in (most, rate))
+    at_most_s, at_rate_s = (now_s + usd / each if each > 0 else math.inf for each in (most, rate))
+    return max(at_most_s, min(at_rate_s, used_up_s))
 
 
 def committed_usd(state: State, segment: SegmentState, now_s: float) -> float | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from optplan.execution import records as told
-from optplan.execution.cluster import committed_usd, rate_usd_per_s, spent_gpu_hours, spent_usd
-from optplan.execution.loop import Loop
+from optplan.execution.cluster import committed_usd, lasts_until_s, spent_gpu_hours, spent_usd
+from optplan.execution.loop import EXIT_INFEASIBLE, EXIT_LIMIT, Loop
 from optplan.execution.protocol import Executor
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import Listener
@@ -16,44 +16,28 @@ from optplan.execution.scheduler import TIME_UP, Scheduler
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
 
-#: Seconds after which the loop looks around, whether or not an executor had something to report.
-_ROUND_S = 0.5
-
-EXIT_INFEASIBLE, EXIT_LIMIT = 3, 4
-
 
 class BudgetWatch:
     """Knows until when a budget in US dollars lasts at least; ``lateness`` is by what part the cost may be over it.
 
-    A run's cost grows by no more than its rate until something new is paid, so until then nothing has to be added up:
-    that is worked out again when the time has come, or when what is paid has changed.
+    Until then, or until something new is paid, nothing has to be added up.
     """
 
     def __init__(self, state: State, budget_usd: float | None, lateness: float) -> None:
-        self._state, self._budget_usd, self._lateness = state, budget_usd, lateness
+        self._state = state
+        self._most_usd = math.inf if budget_usd is None else budget_usd * (1.0 + lateness)
         self._lasts_until_s, self._payments = -math.inf, 0
 
-    def is_spent(self, now_s: float) -> bool:
-        """Whether the cost is above the budget."""
-        if self._budget_usd is None or self._lasts_beyond(now_s):
-            return False
-        return (spent_usd(self._state, now_s) or 0.0) > self._budget_usd * (1.0 + self._lateness)
-
     def lasts_until_s(self, now_s: float) -> float:
-        """Return a time until which the budget is not spent; soon after it, or later, it is."""
-        if self._budget_usd is None:
+        """Return a time until which the budget is not spent; now where it is."""
+        state = self._state
+        if math.isinf(self._most_usd):
             return math.inf
-        if not self._lasts_beyond(now_s):
-            rate = rate_usd_per_s(self._state)
-            # Twice as late, so that what is looked at then is above the budget and not just at it.
-            most_usd = self._budget_usd * (1.0 + 2.0 * self._lateness)
-            left_usd = max(0.0, most_usd - (spent_usd(self._state, now_s) or 0.0))
-            self._lasts_until_s = now_s + left_usd / rate if rate > 0 else math.inf
-            self._payments = self._state.payments
+        if now_s >= self._lasts_until_s or self._payments != state.payments:
+            left_usd = self._most_usd - (spent_usd(state, now_s) or 0.0)
+            self._lasts_until_s = lasts_until_s(state, now_s, left_usd) if left_usd > 0 else now_s
+            self._payments = state.payments
         return self._lasts_until_s
-
-    def _lasts_beyond(self, now_s: float) -> bool:
-        return now_s < self._lasts_until_s and self._payments == self._state.payments
 
 
 class Driver(Loop[State]):
@@ -113,7 +97,7 @@ class Driver(Loop[State]):
             return
         if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
             self._halt_at_limit(f"the deadline of {format_duration(limits.deadline_s)} is over")
-        if self._budget.is_spent(now_s):
+        if self._budget.lasts_until_s(now_s) <= now_s:
             self._halt_at_limit(f"the budget of ${limits.budget_usd:.2f} is spent")
 
     def _is_at_work(self) -> bool:
@@ -137,8 +121,6 @@ class Driver(Loop[State]):
                 self._halt_at_limit(f"{why}; make room for them, then go on with --resume")
 
     def _wait_until(self, now_s: float) -> float:
-        if not self._executor.is_virtual:
-            return now_s + _ROUND_S
         until_s, deadline_s = self._scheduler.next_end_s(), self._rules.deadline_s
         if not self._state.operations:
             return until_s

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError, OutputError
 from optplan.execution import trial_files as files
-from optplan.execution.checkpoints import is_whole, prune
+from optplan.execution.checkpoints import Checkpoints
 from optplan.execution.fields import Amount, Limit
 from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.options import TrainingOptions
@@ -112,6 +112,7 @@ class FolderExecutor(Executor, Generic[Handle]):
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         self._gpus_per_node, self._settings = gpus_per_node, settings
         self._zero = time.monotonic() - now_s
+        self._checkpoints = Checkpoints(settings.root)
         self._running: dict[str, Running[Handle]] = {}
         self._events: list[Event] = []
         self._shown_s = -_SHOW_S
@@ -178,7 +179,7 @@ class FolderExecutor(Executor, Generic[Handle]):
     def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
         """Delete checkpoints that nobody needs."""
         busy = {running.operation.trial for running in self._running.values()}
-        prune(self._settings.root, keep, droppable, self._settings.checkpoint_bytes, busy)
+        self._checkpoints.prune(keep, droppable, self._settings.checkpoint_bytes, busy)
 
     # ------------------------------------------------------------------------------------------ what its heirs can do
 
@@ -276,15 +277,12 @@ class FolderExecutor(Executor, Generic[Handle]):
             running.iterations, running.step_at_s = data["iterations"], self.now_s()
             self._events.append(Progressed(self.now_s(), running.operation.id, *done))
 
-    def _is_whole(self, checkpoint: Checkpoint) -> bool:
-        return is_whole(self._settings.root, checkpoint)
-
     def _conclude(self, running: Running[Handle]) -> Event:
         operation, now_s = running.operation, self.now_s()
         outcome = files.read(running.folder / files.OUTCOME)
         if outcome is not None:
             checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
-            if checkpoint is None or self._is_whole(checkpoint):
+            if checkpoint is None or self._checkpoints.is_whole(checkpoint):
                 done = (outcome["iterations"], outcome["metrics"], checkpoint)
                 busy_s = now_s - operation.wanted_s
                 return OperationEnded(now_s, operation.id, *done, busy_s, outcome["complete"], outcome["timings"])
@@ -293,7 +291,7 @@ class FolderExecutor(Executor, Generic[Handle]):
             return OperationEnded(now_s, operation.id, *was, now_s - operation.wanted_s, complete=False)
         stored = files.read(running.folder / files.STORED) or {}
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
-        if kept is not None and not self._is_whole(kept):
+        if kept is not None and not self._checkpoints.is_whole(kept):
             stored, kept = {}, None
         ending = self._explain(running)
         if running.hangs:

@@ -26,7 +26,7 @@ from optplan.execution.records import OperationWanted, Record, decode, encode
 from optplan.units import format_duration
 
 #: Version of the tables; a reader migrates older ones, or refuses them by name.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 #: Name of the file in a run's folder.
 JOURNAL = "journal.sqlite"

@@ -9,20 +9,50 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
+from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Handle, Running, explain_code
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.state import Phase
-from optplan.execution.supervision import clear, end, is_running, launch, read_code, require_support
+from optplan.execution.supervision import clear, end, is_running, launch, list_homes, read_code, require_support
 from optplan.execution.trial_files import OPERATION, read
 
 #: What a supervisor adds to the number of the signal that has ended the work.
 _SIGNALS = 128
+
+
+class ProcessExecutor(FolderExecutor[Handle]):
+    """Has groups of supervised processes on this machine; which of them this driver has started its heirs know."""
+
+    @abstractmethod
+    def _list_children(self, running: Running[Handle]) -> Iterable[subprocess.Popen[bytes]]:
+        """Return the supervisors that this driver has started."""
+
+    def close(self) -> None:
+        """Let go of the processes; those that run go on."""
+        for running in self._running.values():
+            for child in self._list_children(running):
+                if child.poll() is None:
+                    child.returncode = 0  # not ours any more: no complaint that it still runs
+
+    def _is_alive(self, running: Running[Handle]) -> bool:
+        if any(child.poll() is None for child in self._list_children(running)):
+            return True
+        homes = list_homes(running.folder)
+        if any(map(is_running, homes)):
+            return True
+        for home in homes:
+            clear(home)
+        return False
+
+    def _kill(self, running: Running[Handle]) -> None:
+        for home in list_homes(running.folder):
+            end(home)
 
 
 @dataclass(frozen=True)
@@ -33,7 +63,7 @@ class _Group:
     child: subprocess.Popen[bytes] | None = None
 
 
-class LocalExecutor(FolderExecutor[_Group]):
+class LocalExecutor(ProcessExecutor[_Group]):
     """Runs operations as processes."""
 
     look_s = 0.02
@@ -59,12 +89,6 @@ class LocalExecutor(FolderExecutor[_Group]):
             self._wanted.pop(node, None)
             self._nodes.pop(node, None)
         self._fill_nodes()
-
-    def close(self) -> None:
-        """Let go of the processes; those that run go on."""
-        for running in self._running.values():
-            if running.handle is not None and running.handle.child is not None:
-                running.handle.child.returncode = 0  # not ours any more: no complaint that it still runs
 
     def _find_nodes(self, nodes: Sequence[NodeWanted]) -> frozenset[str]:
         self.ensure_nodes(nodes)  # those of this machine are always there
@@ -117,22 +141,12 @@ class LocalExecutor(FolderExecutor[_Group]):
             del self._wanted[node]
             self._events.append(NodeChanged(self.now_s(), node, Phase.READY))
 
-    def _is_alive(self, running: Running[_Group]) -> bool:
-        if running.handle is None:
-            return False
-        child = running.handle.child
-        if (child is not None and child.poll() is None) or is_running(running.folder):
-            return True
-        clear(running.folder)
-        return False
-
-    def _kill(self, running: Running[_Group]) -> None:
-        end(running.folder)
+    def _list_children(self, running: Running[_Group]) -> Iterable[subprocess.Popen[bytes]]:
+        return () if running.handle is None or running.handle.child is None else (running.handle.child,)
 
     def _explain(self, running: Running[_Group]) -> Ending:
         code = read_code(running.folder)
-        child = None if running.handle is None else running.handle.child
-        if code is None and child is not None:  # there was no room to write it down
+        for child in self._list_children(running) if code is None else ():  # there was no room to write it down
             code = child.returncode if child.returncode <= _SIGNALS else _SIGNALS - child.returncode
         return explain_code(code)
 

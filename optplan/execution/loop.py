@@ -16,17 +16,15 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution import records as told
-from optplan.execution.protocol import Event, Executor, Reported
+from optplan.execution.protocol import Event, Executor
 from optplan.execution.runs import Listener, Run, tell
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import HELD, Phase, RunState
 
-EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
+#: Exit codes: nothing has come of it, no plan keeps the limits, a limit or the solver's time is over, interrupted.
+EXIT_FAILED, EXIT_INFEASIBLE, EXIT_LIMIT, EXIT_INTERRUPTED = 1, 3, 4, 130
 #: Why a run has ended that the user has given up.
 GIVEN_UP = "given up by the user"
-#: Seconds between two looks at what was stopped and cannot be written down.
-_ROUND_S = 0.5
-
 #: Seconds after which what was shown on the way is written down, should nothing else be.
 _SHOWN_S = 5.0
 #: Iterations of an operation that are all kept of its curve, as a power of two; then every second, every fourth, ...
@@ -72,6 +70,9 @@ class Loop(ABC, Generic[_State]):
 
     Without a journal nothing is written down.
     """
+
+    #: Seconds after which it looks around where time is real, whether or not an executor had something to report.
+    round_s = 0.5
 
     def __init__(self, run: Run[Any, Any, _State, Any], executor: Executor, listener: Listener | None = None) -> None:
         self._state, self._journal, self._listener = run.state, run.journal, listener
@@ -134,7 +135,7 @@ class Loop(ABC, Generic[_State]):
     def abort(self) -> int:
         """Stop everything in good order, give nodes back and end the run; return its exit code."""
         self._given_up = True
-        self.interrupt(EXIT_GIVEN_UP)
+        self.interrupt(EXIT_FAILED)
         return self.follow()
 
     def follow(self) -> int:
@@ -154,7 +155,8 @@ class Loop(ABC, Generic[_State]):
                 self._news += ends  # written once nodes are given back: else nobody would look after them
                 self._perform(self._decided)
                 if self._state.end is None:
-                    self._listen(self._wait_until(now_s))
+                    real_s = now_s if self._decided else now_s + self.round_s
+                    self._listen(self._wait_until(now_s) if self._executor.is_virtual else real_s)
             self._commit()
         except OptplanError:
             self._abandon()
@@ -167,7 +169,7 @@ class Loop(ABC, Generic[_State]):
 
     @abstractmethod
     def _wait_until(self, now_s: float) -> float:
-        """Return until when to wait for something to happen."""
+        """Return until when to wait for something to happen on a clock that jumps."""
 
     def _note(self, *records: told.Record) -> None:
         """Apply facts and decisions; they are written with the next transaction."""
@@ -194,7 +196,7 @@ class Loop(ABC, Generic[_State]):
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
         executor, running = self._executor, list(self._state.operations.values())
-        until_s = executor.now_s() + self._grace_s + _ROUND_S
+        until_s = executor.now_s() + self._grace_s + self.round_s
         unsure = [each.operation for each in running if each.phase is Phase.WANTED]
         left = {each.operation.id for each in running}
         with suppress(OptplanError):  # nobody waits for what was never started
@@ -202,7 +204,7 @@ class Loop(ABC, Generic[_State]):
         for each in running:
             executor.stop(each.operation.id, self._grace_s)
         while left and executor.now_s() < until_s:
-            events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
+            events = executor.poll(min(until_s, executor.now_s() + self.round_s))
             left -= {
                 event.operation for event in events if isinstance(event, told.OperationEnded | told.OperationFailed)
             }
@@ -253,16 +255,10 @@ class Loop(ABC, Generic[_State]):
                 self._see_change(event)
             case told.Progressed():
                 self._see_progress(event)
-            case Reported():
-                self._see_report(event)
-            case told.NodeNoticed():
-                self._see_notice(event)
-            case told.OperationEnded():
-                if event.operation in state.operations:
-                    self._see_end(event)
-            case told.OperationFailed():
-                if event.operation in state.operations:
-                    self._see_failure(event)
+            case told.OperationEnded() if event.operation in state.operations:
+                self._see_end(event)
+            case told.OperationFailed() if event.operation in state.operations:
+                self._see_failure(event)
 
     def _see_start(self, operation: str) -> None:
         self._note(told.OperationStarted(self._executor.now_s(), operation))
@@ -276,12 +272,6 @@ class Loop(ABC, Generic[_State]):
     def _see_progress(self, event: told.Progressed) -> None:
         self._curves.see(event)
         tell(self._listener, event)
-
-    def _see_report(self, event: Reported) -> None:
-        """Take note of what a rank says: of fleets alone."""
-
-    def _see_notice(self, event: told.NodeNoticed) -> None:
-        """Take note of a node that will be taken back: of fleets alone."""
 
     def _see_end(self, event: told.OperationEnded) -> None:
         self._note(event)

@@ -63,30 +63,10 @@ class Operation:
         return {node: range(end - gpus, end) for (node, gpus), end in zip(self.place.items(), ends, strict=True)}
 
 
-@dataclass(frozen=True)
-class Reported:
-    """A rank of a fleet's operation said something at ``t``; whatever that is, it is alive.
-
-    ``iterations`` are done in all, None where it does not say, and ``metrics`` what the last one showed; ``stored`` is
-    the file that it has stored after these, ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of
-    its iterations, or its process ends (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that
-    does not answer: it waits for orders.
-    """
-
-    t: float
-    operation: str
-    rank: int
-    iterations: int | None = None
-    metrics: Metrics = field(default_factory=dict)
-    stored: str = ""
-    order: int = 0
-    ended: bool = False
-    left: bool = False
-    trouble: str = ""
-
-
 #: What executors report; of fleets alone, what their ranks say and what providers announce.
-Event = told.NodeChanged | told.NodeNoticed | told.Progressed | Reported | told.OperationEnded | told.OperationFailed
+Event = (
+    told.NodeChanged | told.NodeNoticed | told.Progressed | told.Reported | told.OperationEnded | told.OperationFailed
+)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from optplan.execution.checkpoints import Storage
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
-from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted
+from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.state import Phase
 from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
@@ -62,6 +62,8 @@ class _Actors:
     #: Where machines share no folder: the operation, and what the first actor promises to show of it.
     said: Mapping[str, Any] | None = None
     look: Any = None
+    #: By file, up to where it was read; who takes over has the progress, and is shown the others again.
+    known: dict[str, int] = field(default_factory=dict)
 
     def ask(self, rank: int) -> Any:  # noqa: ANN401 - Ray's
         return self.actors[rank].run.remote(self.folder, rank, len(self.actors), self.meeting, self.said)
@@ -84,10 +86,10 @@ class RayExecutor(FolderExecutor[_Actors]):
         if not now_s:  # a run begins once the cluster is there; one that goes on has held its nodes meanwhile
             self._zero = time.monotonic()
         self._storage = Storage(settings.storage) if settings.storage else None
-        if self._storage is not None and not now_s and not self._storage.is_empty():
-            raise UsageError(f"storage: something is stored at {settings.storage}; give another URL for this run")
-        #: By operation and file, up to where it was read.
-        self._known: dict[str, dict[str, int]] = {}
+        if self._storage is not None:
+            self._checkpoints = self._storage
+            if not now_s and not self._storage.is_empty():
+                raise UsageError(f"storage: something is stored at {settings.storage}; give another URL for this run")
         self._has_gpus = self._ray.cluster_resources().get("GPU", 0.0) > 0
 
     def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
@@ -114,14 +116,6 @@ class RayExecutor(FolderExecutor[_Actors]):
         if self._storage is not None and running is not None and running.handle is not None:
             for actor in running.handle.actors:
                 running.handle.ask_aside(actor, "stop")
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
-        """Delete checkpoints that nobody needs, wherever they are."""
-        if self._storage is None:
-            super().prune(keep, droppable)
-        else:
-            busy = {running.operation.trial for running in self._running.values()}
-            self._storage.prune(keep, droppable, self._settings.checkpoint_bytes, busy)
 
     def close(self) -> None:
         """Leave the cluster; one that was made here ends."""
@@ -216,7 +210,9 @@ class RayExecutor(FolderExecutor[_Actors]):
         """Ask actors to run, and those that do so already to say when they have ended."""
         meeting = actors[0].meet.remote() if len(actors) > 1 else None
         own = _Actors(actors, str(folder.resolve()), meeting)
-        own.said = None if self._storage is None else read(folder / OPERATION)
+        if self._storage is not None:
+            own.said, progress = read(folder / OPERATION), folder / PROGRESS
+            own.known[PROGRESS] = progress.stat().st_size if progress.is_file() else 0
         own.promises = [own.ask(rank) for rank in range(len(actors))]
         return own
 
@@ -227,16 +223,10 @@ class RayExecutor(FolderExecutor[_Actors]):
         own = running.handle
         if self._storage is not None and own is not None and own.actors and own.ending is None:
             if own.look is None:
-                own.look = own.ask_aside(own.actors[0], "look", self._list_known(running))
+                own.look = own.ask_aside(own.actors[0], "look", own.known)
             if self._ray.wait([own.look], timeout=0)[0]:
                 self._bring(running, own)
         super()._look_at(running)
-
-    def _list_known(self, running: Running[_Actors]) -> dict[str, int]:
-        """Return up to where files were read; who takes over has the progress, and is shown the others again."""
-        progress = running.folder / PROGRESS
-        size = progress.stat().st_size if progress.is_file() else 0
-        return self._known.setdefault(running.operation.id, {PROGRESS: size})
 
     def _bring(self, running: Running[_Actors], own: _Actors) -> None:
         """Write down what an actor has shown, in the order in which an operation writes it."""
@@ -245,12 +235,12 @@ class RayExecutor(FolderExecutor[_Actors]):
             found: dict[str, tuple[int, bytes]] = self._ray.get(look, timeout=_SHOW_S)
         except self._ray.exceptions.RayError:  # it is gone, which others notice
             return
-        log, known = self._log_of(running.operation.trial), self._list_known(running)
+        log = self._log_of(running.operation.trial)
         for name, (at, content) in found.items():
             path = log if name == LOG else running.folder / name
             with path.open("ab" if name in (PROGRESS, LOG) else "wb") as file:
                 file.write(content)
-            known[name] = at
+            own.known[name] = at
         bound_log(log)
 
     def _bring_left(self, operation: str, folder: Path) -> None:
@@ -260,9 +250,6 @@ class RayExecutor(FolderExecutor[_Actors]):
                 left = self._storage.read(f"operations/{operation}/{name}")
                 if left is not None:
                     write(folder / name, json.loads(left))
-
-    def _is_whole(self, checkpoint: Checkpoint) -> bool:
-        return super()._is_whole(checkpoint) if self._storage is None else self._storage.is_whole(checkpoint)
 
     # ---------------------------------------------------------------------------------------------------------- endings
 
@@ -295,7 +282,7 @@ class RayExecutor(FolderExecutor[_Actors]):
         if waiting and own.ending is None:
             return True
         if self._storage is not None:
-            own.look = own.ask_aside(own.actors[0], "look", self._list_known(running))
+            own.look = own.ask_aside(own.actors[0], "look", own.known)
             self._bring(running, own)
             self._bring_left(running.operation.id, running.folder)
             gone = [own.ask_aside(actor, "discard") for actor in own.actors]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ try:
     from ray.tune.schedulers import TrialScheduler
 except ModuleNotFoundError:
     raise MissingExtraError("ray", "ray") from None
+
+
+@dataclass
+class _Turn:
+    """A trial's operation: what its iterations took, and whether it ends as soon as Tune has paused it."""
+
+    operation: Operation
+    steps: list[float] = field(default_factory=list)
+    start_s: float = 0.0  #: Until its first iteration.
+    is_ending: bool = False
 
 
 class PlanScheduler(TrialScheduler):
@@ -84,11 +95,7 @@ class PlanScheduler(TrialScheduler):
         self._scheduler: Scheduler | None = None
         self._zero = 0.0
         self._to_start: deque[str] = deque()
-        #: By trial, its operation; those that are to end as soon as Tune has paused them; what their iterations took.
-        self._operations: dict[str, Operation] = {}
-        self._ending: set[str] = set()
-        self._steps: dict[str, list[float]] = {}
-        self._started_s: dict[str, float] = {}
+        self._turns: dict[str, _Turn] = {}  # by trial
 
     @property
     def num_samples(self) -> int:
@@ -130,14 +137,15 @@ class PlanScheduler(TrialScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: Mapping[str, Any]) -> str:  # noqa: ANN401, ARG002 - Tune's
         """Pause a trial that has done its iterations, or would end after its segment with another one."""
-        operation = self._operations[self._by_id[trial.trial_id]]
-        now_s, took_s = self._now_s(), float(result.get(TIME_THIS_ITER_S, 0.0))
-        self._steps[operation.id].append(took_s)
-        self._started_s.setdefault(operation.id, max(0.0, now_s - took_s - operation.wanted_s))
+        turn = self._turns[self._by_id[trial.trial_id]]
+        operation, now_s, took_s = turn.operation, self._now_s(), float(result.get(TIME_THIS_ITER_S, 0.0))
+        if not turn.steps:
+            turn.start_s = max(0.0, now_s - took_s - operation.wanted_s)
+        turn.steps.append(took_s)
         is_done = operation.to_iterations is not None and result[TRAINING_ITERATION] >= operation.to_iterations
         is_rung = operation.until_s is not None and now_s + took_s >= operation.until_s
         if is_done or is_rung or self._state.operations[operation.id].phase is Phase.STOPPING:
-            self._ending.add(operation.id)
+            turn.is_ending = True
             return str(TrialScheduler.PAUSE)
         return str(TrialScheduler.CONTINUE)
 
@@ -161,11 +169,11 @@ class PlanScheduler(TrialScheduler):
             self._stop_losers(tune_controller)
         while self._to_start:
             trial = self._trials[self._to_start[0]]
-            operation = self._operations.get(self._to_start[0])
-            if operation is not None and trial.status == Trial.PAUSED:
-                if self._holds_back(operation):
+            turn = self._turns.get(self._to_start[0])
+            if turn is not None and trial.status == Trial.PAUSED:
+                if self._holds_back(turn.operation):
                     return None
-                trial.update_resources(self._reserve(operation))
+                trial.update_resources(self._reserve(turn.operation))
                 return trial
             self._to_start.popleft()
         return None
@@ -189,32 +197,25 @@ class PlanScheduler(TrialScheduler):
         self._scheduler = Scheduler(self._state, self._run.rules)
 
     def _take_note(self, now_s: float) -> None:
-        for name, operation in list(self._operations.items()):
+        for name, turn in list(self._turns.items()):
             trial = self._trials[name]
             if trial.status == Trial.ERROR:
-                self._forget(name)
-                self._state.apply(told.OperationFailed(now_s, operation.id, _read_error(trial), hopeless=True))
-            elif trial.status == Trial.TERMINATED or (trial.status == Trial.PAUSED and operation.id in self._ending):
+                del self._turns[name]
+                self._state.apply(told.OperationFailed(now_s, turn.operation.id, _read_error(trial), hopeless=True))
+            elif trial.status == Trial.TERMINATED or (trial.status == Trial.PAUSED and turn.is_ending):
                 self._end(name, now_s)
 
     def _end(self, name: str, now_s: float) -> None:
         """Take note that an operation has ended in good order: its work done, its time up, or nothing left to do."""
-        operation, shown = self._operations[name], self._trials[name].last_result or {}
+        turn, shown = self._turns.pop(name), self._trials[name].last_result or {}
+        operation = turn.operation
         iterations = int(shown.get(TRAINING_ITERATION, operation.from_iterations))
         metrics = told.plain({key: shown[key] for key in (self._run.metric,) if key in shown})
-        started_s = self._started_s.get(operation.id)
-        timings = time_steps(self._steps[operation.id]) | ({} if started_s is None else {"start_s": started_s})
-        self._forget(name)
+        timings = time_steps(turn.steps) | ({"start_s": turn.start_s} if turn.steps else {})
         busy_s = now_s - operation.wanted_s
         self._state.apply(
             told.OperationEnded(now_s, operation.id, iterations, metrics, None, busy_s, complete=True, timings=timings)
         )
-
-    def _forget(self, name: str) -> None:
-        operation = self._operations.pop(name)
-        self._ending.discard(operation.id)
-        self._steps.pop(operation.id)
-        self._started_s.pop(operation.id, None)
 
     def _decide(self, now_s: float) -> bool:
         """Let the runtime's scheduler decide until nothing follows any more; say whether a segment has ended."""
@@ -225,8 +226,8 @@ class PlanScheduler(TrialScheduler):
                 self._follow(record, now_s)
                 ended = ended or isinstance(record, told.SegmentEnded)
             if any(isinstance(record, told.OperationWanted) for record in decided):
-                waiting = (name for name in self._to_start if name in self._operations)
-                self._to_start = deque(sorted(waiting, key=lambda name: -self._operations[name].gpus))
+                waiting = (name for name in self._to_start if name in self._turns)
+                self._to_start = deque(sorted(waiting, key=lambda name: -self._turns[name].operation.gpus))
         return ended
 
     def _follow(self, record: told.Record, now_s: float) -> None:
@@ -236,12 +237,11 @@ class PlanScheduler(TrialScheduler):
             case told.NodeReleasing():
                 self._state.apply(told.NodeChanged(now_s, record.node, Phase.RELEASED))
             case told.OperationWanted():
-                self._operations[record.trial] = self._state.operations[record.operation].operation
-                self._steps[record.operation] = []
+                self._turns[record.trial] = _Turn(self._state.operations[record.operation].operation)
                 self._to_start.append(record.trial)
             case told.StopWanted():
                 name = self._state.operations[record.operation].operation.trial
-                if name in self._operations and self._trials[name].status == Trial.PAUSED:
+                if name in self._turns and self._trials[name].status == Trial.PAUSED:
                     self._end(name, now_s)  # its time was up before Tune had started it
 
     def _stop_losers(self, tune_controller: Any) -> None:  # noqa: ANN401 - Tune's
@@ -259,7 +259,7 @@ class PlanScheduler(TrialScheduler):
 
     def _holds_back(self, operation: Operation) -> bool:
         """Whether a wider trial has no GPUs yet: narrow ones would take a part of every node that it needs."""
-        wider = (name for name, each in self._operations.items() if each.gpus > operation.gpus)
+        wider = (name for name, each in self._turns.items() if each.operation.gpus > operation.gpus)
         return any(self._trials[name].status == Trial.PENDING for name in wider)
 
     def _reserve(self, operation: Operation) -> PlacementGroupFactory:

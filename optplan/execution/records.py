@@ -27,17 +27,14 @@ class Checkpoint:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class _Frozen:
-    """Makes its heirs frozen dataclasses."""
+@dataclass(frozen=True)
+class Record:
+    """What is written down at a time ``t``, in seconds since the run began; its heirs are frozen dataclasses, too."""
+
+    t: float
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
-
-
-class Record(_Frozen):
-    """What is written down at a time ``t``, in seconds since the run began."""
-
-    t: float
 
 
 class Began(Record):
@@ -249,20 +246,24 @@ class CheckpointWanted(Record):
     why: str
 
 
-class CheckpointStored(Record):
-    """Fact: a rank has stored it, after so many iterations in all; where the file is."""
+class Reported(Record):
+    """A rank of a fleet's operation said something; whatever that is, it is alive. That it stored is written down.
+
+    ``iterations`` are done in all, None where it does not say, and ``metrics`` what the last one showed; ``stored`` is
+    the file that it has stored after these, ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of
+    its iterations, or its process ends (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that
+    does not answer: it waits for orders.
+    """
 
     operation: str
     rank: int
-    iterations: int
-    path: str
+    iterations: int | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    stored: str = ""
     order: int = 0
-
-
-class LimitsAsked(Record):
-    """Decision: nothing keeps the limits any more; what would, as an infeasibility says it."""
-
-    infeasibility: dict[str, Any]
+    ended: bool = False
+    left: bool = False
+    trouble: str = ""
 
 
 class Noted(Record):
@@ -272,10 +273,11 @@ class Noted(Record):
 
 
 class Paused(Record):
-    """The run rests; it can be resumed."""
+    """The run rests; it can be resumed. Where nothing keeps a fleet's limits, an infeasibility says what would."""
 
     why: str
     code: int
+    infeasibility: dict[str, Any] | None = None
 
 
 class Ended(Record):

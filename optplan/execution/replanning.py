@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from optplan.contracts.plan import Plan
@@ -46,6 +46,7 @@ class Drift:
         return " and ".join(f"{part} {name}" for part, name in parts if part not in ("+0 %", "-0 %"))
 
 
+@dataclass
 class Replanner:
     """Looks for drift, and plans the rest of a run anew where it is ``above`` a part of what was planned.
 
@@ -53,39 +54,32 @@ class Replanner:
     plans that the executor cannot follow.
     """
 
-    def __init__(
-        self,
-        state: State,
-        *,
-        above: float,
-        limits: Mapping[str, float] | None = None,
-        require: Callable[[Plan], None] | None = None,
-    ) -> None:
-        self._state = state
-        self._above = above
-        self._limits = limits or {}
-        self._require = require
-        self.refusal = ""
+    state: State
+    above: float
+    limits: Mapping[str, float] = field(default_factory=dict)
+    require: Callable[[Plan], None] | None = None
+    #: Why the rest cannot be planned any more; empty while it can.
+    refusal: str = ""
 
     def __call__(self, now_s: float) -> list[Record]:
         """Return the record by which another plan is followed; none where the run goes as planned."""
-        drift = measure_drift(self._state, now_s)
-        if drift.largest <= self._above + _ROUNDING:
+        drift = measure_drift(self.state, now_s)
+        if drift.largest <= self.above + _ROUNDING:
             return []
         try:
             return self._plan_rest(now_s, drift)
         except OptplanError as error:
             text = f"the rest is not planned anew: {error}; it goes on as planned"
-            return [] if text in self._state.notes else [Noted(now_s, text)]
+            return [] if text in self.state.notes else [Noted(now_s, text)]
 
     def _plan_rest(self, now_s: float, drift: Drift) -> list[Record]:
-        plan, state = self._state.plan, self._state
+        plan, state = self.state.plan, self.state
         continue_plan = formulation_named(plan.formulation).continue_plan
         if not plan.instance:
             raise UnsupportedError("the plan does not hold its instance; make it anew with `optplan solve --plan`")
         instance = parse_instance(plan.instance, path="plan.instance")
         since_s = state.replans[-1].t if state.replans else 0.0
-        standing = take_stock(state, now_s, since_s=since_s, limits=self._limits)
+        standing = take_stock(state, now_s, since_s=since_s, limits=self.limits)
         with contextlib.suppress(UsageError):  # where nothing was measured it stays as it is
             instance, _ = formulation_named(plan.formulation).calibrate(instance, plan, standing)
         found = continue_plan(instance, plan, standing, partial(solve, gap=_GAP, time_limit_s=_TIME_S))
@@ -94,8 +88,8 @@ class Replanner:
             advice = "--resume with that limit goes on, and so it does as planned with --replan-above never"
             self.refusal = f"{drift} against the plan, and the rest has become infeasible{reason}; {advice}"
             return []
-        if self._require is not None:
-            self._require(found.plan)
+        if self.require is not None:
+            self.require(found.plan)
         why = f"{drift} against the plan: the rest is planned anew, {describe_rest(found.plan, state, now_s)}"
         return [Replanned(now_s, found.plan.to_json_data(), why, *meter(state, now_s))]
 

@@ -21,7 +21,7 @@ from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Began, Noted, Record
 from optplan.execution.replanning import Replanner
-from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
+from optplan.execution.runs import Listener, Outcome, Run, name_training
 from optplan.execution.scheduler import Scheduler, list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.execution.state import SegmentState, State
@@ -144,7 +144,7 @@ def run(
     followed = SearchRun(plan, chosen)
     followed.require()
     first: list[Record] = [Began(0.0, draw_configurations(plan, list_trials(plan), space, chosen.seed))]
-    if not followed.is_virtual:
+    if not chosen.is_virtual:
         if chosen.step_wait_s > 0:
             waits = f"every iteration waits until {chosen.step_wait_s:g} s are over, however quick this machine is"
             first.append(Noted(0.0, waits))
@@ -184,7 +184,7 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
             winner = _describe_trial(state, scheduler, state.ended.winner)
         follows = rules.is_virtual and not rules.is_varied
         return RunOutcome(
-            **describe_end(state, virtual=rules.is_virtual),
+            **self._describe_end(),
             trained=rules.is_trained,
             plan_id=state.plan.plan_id,
             plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
@@ -203,7 +203,7 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
 
     def _make_executor(self) -> Executor:
         plan, options = self.state.plan, self.options
-        if self.is_virtual:
+        if self.options.is_virtual:
             return self._make_virtual(plan)
         self._slots = _count_gpus(options) or (_count_slots(plan) if options.executor == "ray" else None)
         self._require_room(plan)
@@ -218,16 +218,7 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         if options.train:
             root = Path(self._held.enter_context(TemporaryDirectory())) if self.journal is None else self.journal.folder
             training = Rehearsal(plan, options.train, Path(options.folder), root)
-        return VirtualExecutor(
-            plan,
-            seed=options.seed,
-            lucky=options.lucky,
-            training=training,
-            now_s=self.state.t,
-            slower=options.slower,
-            dearer=options.dearer,
-            retime=_retime,
-        )
+        return VirtualExecutor(plan, options, training=training, now_s=self.state.t, retime=_retime)
 
     def make_replanner(self) -> Replanner | None:
         """Return what plans the rest anew; None where nothing does."""
@@ -236,7 +227,7 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
             return None
         own = {"deadline": options.deadline_s, "budget": options.budget_usd, "gpus": _count_gpus(options)}
         limits = {name: amount for name, amount in own.items() if amount is not None}
-        require = None if self.is_virtual else self._require_room
+        require = None if self.options.is_virtual else self._require_room
         return Replanner(self.state, above=options.replan_above, limits=limits, require=require)
 
     def _require_room(self, plan: Plan) -> None:

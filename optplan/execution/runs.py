@@ -58,14 +58,6 @@ class Outcome(Shown, FrozenModel):
     held: tuple[str, ...] = ()  #: Nodes that are held, or not given back yet.
 
 
-def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
-    """Return the fields that outcomes of all kinds have."""
-    why = "" if state.end is None else state.end.why
-    ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
-    held = tuple(node.name for node in state.held_nodes())
-    return {"virtual": virtual, **ended, "notes": tuple(state.notes), "held": held}
-
-
 _Plan = TypeVar("_Plan", bound=Plan)
 _Options = TypeVar("_Options", bound=RunOptions)
 _State = TypeVar("_State", bound=RunState)
@@ -108,6 +100,14 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     @abstractmethod
     def describe(self) -> _Outcome:
         """Say how it stands."""
+
+    def _describe_end(self) -> dict[str, Any]:
+        """Return the fields that outcomes of all kinds have."""
+        state = self.state
+        why = "" if state.end is None else state.end.why
+        ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
+        held = tuple(node.name for node in state.held_nodes())
+        return {"virtual": self.options.is_virtual, **ended, "notes": tuple(state.notes), "held": held}
 
     # ------------------------------------------------------------------------------------------ beginning and going on
 
@@ -172,11 +172,6 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     def metric(self) -> str:
         """What is shown after each iteration, by name; empty where the first number counts."""
         return getattr(self.options, "metric", None) or ""
-
-    @property
-    def is_virtual(self) -> bool:
-        """Whether its clock jumps."""
-        return self.options.is_virtual
 
     def _make_real(self, gpus_per_node: Mapping[str, int], *, fleet: bool = False, **own: Any) -> Executor:  # noqa: ANN401
         """Make an executor that starts processes, with settings of its own; parameters as :func:`make_executor` has."""

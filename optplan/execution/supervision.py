@@ -26,7 +26,6 @@ import traceback
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,15 +124,12 @@ def end(home: Path) -> None:
     known = _read_identity(home)
     if known is None:
         return
-    send = partial(os.kill, known["pid"])
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):  # it is not there any more; or the system has none, as in some sandboxes
-            handle = os.pidfd_open(known["pid"])
-            held.callback(os.close, handle)
-            send = partial(signal.pidfd_send_signal, handle)
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):  # which it says of a number that another has got since, too
+        process = psutil.Process(known["pid"])
         if _identify(known["pid"]) == known["identity"]:
-            with contextlib.suppress(ProcessLookupError):
-                send(END_NOW)
+            process.send_signal(END_NOW)
 
 
 def clear(home: Path) -> None:
@@ -186,10 +182,13 @@ def _read_boot() -> str:
 
 
 class LockWatch:
-    """Looks whether somebody holds a lock, on this machine or another one; who does not for ``after_s`` is gone."""
+    """Looks whether somebody holds a lock, on this machine or another one; who does not for ``after_s`` is gone.
 
-    def __init__(self, lock: Path, after_s: float) -> None:
-        self._lock, self._after_s = lock, after_s
+    At every look an ``own`` file is touched, as a sign of life to those who look for this one.
+    """
+
+    def __init__(self, lock: Path, after_s: float, own: Path | None = None) -> None:
+        self._lock, self._after_s, self._own = lock, after_s, own
         self._touched, self._seen_at, self._look_at = 0, time.monotonic(), 0.0
         self.look_s = min(_LOOK_S, after_s / 4.0)
 
@@ -199,6 +198,9 @@ class LockWatch:
         now = time.monotonic()
         if now >= self._look_at:  # however often it is asked: the file may be on another machine
             self._look_at = now + self.look_s
+            if self._own is not None:
+                with contextlib.suppress(OSError):
+                    os.utime(self._own)
             with contextlib.suppress(OSError):
                 touched = self._lock.stat().st_mtime_ns
                 if touched != self._touched or is_locked(self._lock):
@@ -210,14 +212,11 @@ class LockWatch:
 class _Duty:
     """What a supervisor watches besides its child: its log, whether somebody drives it, and who asks it to end."""
 
-    #: folder, lock: Of the operation, and what is touched as a sign of life.
-    folder: Path
-    lock: Path
+    folder: Path  #: Of the operation.
     driver: LockWatch | None = None  #: Who drives it; None where nobody has to.
     grace_s: float = 0.0  #: Seconds that it has to store its state when it is asked to.
     log: Path | None = None  #: What it writes, which is bounded; None where that is not up to this supervisor.
     end_at: float | None = None  #: When it is ended, on the monotonic clock; None unless it was asked to.
-    driver_at: float = 0.0
 
     def ask(self) -> None:
         if self.end_at is None:
@@ -227,17 +226,12 @@ class _Duty:
 
     def is_over(self) -> bool:
         """Whether the time of the operation is over; cuts its log, and asks it to end where nobody drives it."""
-        now = time.monotonic()
         if self.log is not None:
             with contextlib.suppress(OSError):
                 bound_log(self.log)
-        if self.driver is not None and now >= self.driver_at:
-            self.driver_at = now + self.driver.look_s
-            with contextlib.suppress(OSError):
-                os.utime(self.lock)
-            if self.driver.is_gone():
-                self.ask()
-        return self.end_at is not None and now >= self.end_at
+        if self.driver is not None and self.driver.is_gone():
+            self.ask()
+        return self.end_at is not None and time.monotonic() >= self.end_at
 
 
 def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | None:
@@ -273,11 +267,10 @@ def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | N
 def _read_duty(home: Path, folder: Path) -> _Duty:
     said = read(folder / OPERATION) or {}
     if "orphan_after_s" not in said:
-        return _Duty(folder, home / LOCK)
+        return _Duty(folder)
     log = Path(said["log"]) if home == folder and "log" in said else None  # others write into the same one
-    return _Duty(
-        folder, home / LOCK, LockWatch(Path(said["root"]) / DRIVER_LOCK, said["orphan_after_s"]), said["grace_s"], log
-    )
+    driver = LockWatch(Path(said["root"]) / DRIVER_LOCK, said["orphan_after_s"], home / LOCK)
+    return _Duty(folder, driver, said["grace_s"], log)
 
 
 def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:

@@ -24,6 +24,7 @@ from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError
 from optplan.execution.checkpoints import store
 from optplan.execution.clock import VirtualClock
+from optplan.execution.options import SearchOptions
 from optplan.execution.protocol import Event, Executor, Metrics, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, Progressed, plain
 from optplan.execution.state import Phase
@@ -95,7 +96,7 @@ class ClockExecutor(Executor):
 
 
 class VirtualExecutor(ClockExecutor):
-    """Runs a plan on a virtual clock, where trials may be ``slower``, and nodes ``dearer``, than planned (factors).
+    """Runs a plan on a virtual clock, where trials may be slower, and nodes dearer, than planned, as options say.
 
     ``retime`` gives a plan that took the place of the first one the times from which that was made, as what it says
     itself may rest on what was measured here.
@@ -104,19 +105,14 @@ class VirtualExecutor(ClockExecutor):
     def __init__(
         self,
         plan: Plan,
+        options: SearchOptions | None = None,
         *,
-        seed: int = 0,
-        lucky: bool = False,
         training: Training | None = None,
         now_s: float = 0.0,
-        slower: float = 1.0,
-        dearer: float = 1.0,
         retime: Callable[[Plan], Plan] | None = None,
     ) -> None:
-        self._slower, self._retime = slower, retime
-        self._seed = seed
-        self._lucky = lucky
-        self._training = training
+        self._options = options or SearchOptions()
+        self._training, self._retime, dearer = training, retime, self._options.dearer
         self._usd_per_hour = {
             name: None if each.price_usd_per_hour is None or dearer == 1.0 else dearer * each.price_usd_per_hour
             for name, each in plan.resources.items()
@@ -181,13 +177,13 @@ class VirtualExecutor(ClockExecutor):
     def _count_iterations(self, operation: Operation, took_s: float) -> int:
         """Count the iterations of a segment that ends by the clock: one, where it is not known how long they take."""
         iteration_s = self._segments[operation.segment].expected.iteration_s
-        return 1 if not iteration_s else math.floor(took_s / (iteration_s * self._slower))
+        return 1 if not iteration_s else math.floor(took_s / (iteration_s * self._options.slower))
 
     def _time_launch(self, request: NodeWanted) -> tuple[float, float]:
         """Return when the launch of a node begins, and when it can train."""
         resource, expected = self._plan.resources[request.resource], self._segments[request.segment].expected
         request_s, launch_s = resource.request_s, resource.launch_s
-        if self._lucky:
+        if self._options.lucky:
             request_s = self._draw(request_s, resource.request_sd_s, "request", request.segment)
             launch_s = self._draw(launch_s, resource.launch_sd_s, "launch", request.node)
         elif not request.replacement:  # a segment waits for the last of its new nodes
@@ -201,18 +197,16 @@ class VirtualExecutor(ClockExecutor):
         expected = segment.expected
         if operation.until_s is not None:
             return max(0.0, operation.until_s - operation.wanted_s)
-        member_s = expected.member_s
-        if self._lucky:
-            member_s = self._draw(member_s, expected.member_sd_s, "member", operation.segment, operation.trial)
-        member_s *= self._slower
-        whole = self._count_whole(operation)
+        slower, whole = self._options.slower, self._count_whole(operation)
+        drawn = expected.member_s, expected.member_sd_s, "member", operation.segment, operation.trial
+        member_s = slower * (self._draw(*drawn) if self._options.lucky else expected.member_s)
         if whole > 0:
             member_s *= min(1.0, ((operation.to_iterations or 0) - operation.from_iterations) / whole)
-        if self._lucky or not waiting or not operation.is_last:
+        if self._options.lucky or not waiting or not operation.is_last:
             return member_s
         # The mean of the slowest of many is more than the slowest of their means: the last one waits for the plan's.
         waves = -(-segment.members // segment.at_once)
-        return member_s + self._slower * max(0.0, expected.seconds - expected.pause_s - waves * expected.member_s)
+        return member_s + slower * max(0.0, expected.seconds - expected.pause_s - waves * expected.member_s)
 
     def _draw(self, mean_s: float, sd_s: float, *name: str) -> float:
         return max(0.0, float(self._stream(*name).normal(mean_s, sd_s))) if sd_s else mean_s
@@ -220,7 +214,7 @@ class VirtualExecutor(ClockExecutor):
     def _stream(self, *name: str) -> np.random.Generator:
         """Open the stream of random numbers that has a name."""
         key = [zlib.crc32(part.encode()) for part in name]
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=key)))
+        return np.random.Generator(np.random.Philox(np.random.SeedSequence(self._options.seed, spawn_key=key)))
 
 
 class Rehearsal:

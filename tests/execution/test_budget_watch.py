@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from suites.runtime import plan_search
 
+import optplan
 from optplan.contracts import Plan
 from optplan.execution.cluster import spent_usd
 from optplan.execution.driver import BudgetWatch
@@ -35,15 +36,15 @@ def test_it_lasts_as_long_as_the_rate_says(plan_of: PlanOf) -> None:
     assert resource.price_usd_per_hour == 3.6
     watch = BudgetWatch(make_state(plan, 2), 0.2, 1e-9)
     now_s, looks = 0.0, 0
-    while not watch.is_spent(now_s):
+    while watch.lasts_until_s(now_s) > now_s:
         now_s, looks = watch.lasts_until_s(now_s), looks + 1
     assert now_s == pytest.approx(100.0)
     assert looks <= 3
-    assert not watch.is_spent(99.999)
+    assert watch.lasts_until_s(99.999) > 99.999
 
 
 def test_a_node_that_begins_to_be_paid_is_noticed(plan_of: PlanOf) -> None:
-    """60 s of minimum charge count at once: of 40 cents 28 are left for 140 s, and with two nodes more 16 for 40 s."""
+    """60 s of minimum charge count at once: of 40 cents 28 are left for 140 s, with two nodes more 16 after these."""
     plan = plan_of("rubberband-two-stages")
     state = make_state(plan, 2)
     watch = BudgetWatch(state, 0.4, 1e-9)
@@ -51,13 +52,31 @@ def test_a_node_that_begins_to_be_paid_is_noticed(plan_of: PlanOf) -> None:
     for number in (2, 3):
         state.apply(NodeWanted(0.0, f"node-{number}", plan.segments[0].pool, plan.segments[0].resource, "b1-s1"))
         state.apply(NodeChanged(0.0, f"node-{number}", "ready"))
-    assert watch.lasts_until_s(0.0) == pytest.approx(40.0)
+    assert watch.lasts_until_s(0.0) == pytest.approx(60.0)
+    assert watch.lasts_until_s(60.0) == pytest.approx(100.0)
+
+
+def test_a_budget_of_just_what_minimum_charges_take_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes of a minimum of 600 s cost $1.20 at once, and no more while the search takes 220 s."""
+    calls: list[float] = []
+
+    def count(state: State, now_s: float) -> float | None:
+        calls.append(now_s)
+        return spent_usd(state, now_s)
+
+    monkeypatch.setattr("optplan.execution.driver.spent_usd", count)
+    instance = optplan.read_instance("rubberband-two-stages", optplan.RubberBandInstance)
+    instance = instance.replace(cloud=instance.cloud.replace(minimum_charge_s=600.0))
+    outcome = run(optplan.build_plan(instance, optplan.solve(instance)), budget_usd=1.2)
+    assert outcome.code == 0
+    assert outcome.cost_usd == pytest.approx(1.2)
+    assert len(calls) <= 8
 
 
 def test_without_a_budget_nothing_is_added_up(plan_of: PlanOf) -> None:
     """It lasts for ever."""
     watch = BudgetWatch(make_state(plan_of("rubberband-two-stages"), 2), None, 0.0)
-    assert (watch.is_spent(1e9), watch.lasts_until_s(1e9)) == (False, math.inf)
+    assert watch.lasts_until_s(1e9) == math.inf
 
 
 def test_a_run_adds_up_seldom(monkeypatch: pytest.MonkeyPatch) -> None:

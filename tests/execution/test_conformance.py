@@ -24,8 +24,8 @@ from optplan.contracts import Plan
 from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, Operation, Reported
-from optplan.execution.records import NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
+from optplan.execution.protocol import Event, Executor, Operation
+from optplan.execution.records import NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed, Reported
 from optplan.execution.state import Phase
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor

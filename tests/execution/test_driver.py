@@ -417,12 +417,12 @@ def test_journals_of_another_version_are_refused(plan_of: PlanOf, tmp_path: Path
 
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 3; use the release"):
+    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 4; use the release"):
         resume(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 0")
     for look in (resume, read_run):
-        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 3; use the release"):
+        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 4; use the release"):
             look(tmp_path / "run")
 
 

@@ -29,7 +29,6 @@ from optplan.execution.protocol import (
     Metrics,
     Observation,
     Operation,
-    Reported,
 )
 from optplan.execution.records import (
     Checkpoint,
@@ -40,6 +39,7 @@ from optplan.execution.records import (
     OperationFailed,
     Progressed,
     Record,
+    Reported,
 )
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume

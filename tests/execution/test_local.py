@@ -19,7 +19,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
-from optplan.execution.checkpoints import hash_folder, is_whole, prune, store
+from optplan.execution.checkpoints import Checkpoints, hash_folder, store
 from optplan.execution.records import Checkpoint
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
@@ -78,7 +78,7 @@ def test_a_search_on_real_processes(plan_of: PlanOf, tmp_path: Path, target: str
     assert winner.checkpoint is not None
     stored = state.trials[FAST].checkpoint
     assert stored is not None
-    assert is_whole(tmp_path / "run", stored)
+    assert Checkpoints(tmp_path / "run").is_whole(stored)
     if not target.startswith(sys.executable):  # all lines of a program may be seen at once
         assert outcome.segments[1].iteration_s is not None
     assert (outcome.cost_usd or 0.0) > 0
@@ -309,14 +309,14 @@ def test_a_journal_that_cannot_be_written_stops_everything(plan_of: PlanOf, tmp_
 def test_checkpoints_are_whole_or_not_there(tmp_path: Path) -> None:
     """Written beside and renamed; a byte more is noticed; a failing writer leaves nothing by the name."""
     first = store(tmp_path, "trials/a/checkpoint-1", lambda folder: _write(folder, "x"))
-    assert is_whole(tmp_path, first)
+    assert Checkpoints(tmp_path).is_whole(first)
     assert first.sha256 == hash_folder(tmp_path / "trials/a/checkpoint-1")
     _write(tmp_path / first.path, "y")
-    assert not is_whole(tmp_path, first)
+    assert not Checkpoints(tmp_path).is_whole(first)
     with pytest.raises(ZeroDivisionError):
         store(tmp_path, "trials/a/checkpoint-2", lambda _: 1 / 0)
     assert not (tmp_path / "trials/a/checkpoint-2").exists()
-    assert not is_whole(tmp_path, Checkpoint("trials/a/checkpoint-2", ""))
+    assert not Checkpoints(tmp_path).is_whole(Checkpoint("trials/a/checkpoint-2", ""))
 
 
 def test_old_checkpoints_go(tmp_path: Path) -> None:
@@ -326,9 +326,9 @@ def test_old_checkpoints_go(tmp_path: Path) -> None:
         path.mkdir(parents=True)
         _write(path, "0123456789")
     stored = [Checkpoint(path.relative_to(tmp_path).as_posix(), "") for path in paths]
-    prune(tmp_path, stored[1:2], stored[2:], most_bytes=25)
+    Checkpoints(tmp_path).prune(stored[1:2], stored[2:], most_bytes=25)
     assert [path.exists() for path in paths] == [False, True, False, True]
-    prune(tmp_path, [], [], most_bytes=25, busy=[paths[1].parent.name])
+    Checkpoints(tmp_path).prune([], [], most_bytes=25, busy=[paths[1].parent.name])
     assert paths[1].exists(), "what a trial that runs has just stored, nobody else knows yet"
 
 

@@ -110,7 +110,7 @@ def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
             return _First(self.state, above=0.2)
 
     begun = prepare(plan, _Run)
-    state, executor = begun.state, VirtualExecutor(plan, slower=1.5)
+    state, executor = begun.state, VirtualExecutor(plan, SearchOptions(slower=1.5))
     with contextlib.suppress(_StoppingError):
         Driver(begun, executor).follow()
     first = plan.segments[0].expected
@@ -304,7 +304,7 @@ class _Failing(VirtualExecutor):
 def test_the_rest_is_planned_for_the_trials_that_are_left() -> None:
     """Three of eight trials survive: the second stage, of four, is planned for three."""
     _, plan = make_plan(deadline_s=1500.0)
-    executor = _Failing(plan, slower=1.5)
+    executor = _Failing(plan, SearchOptions(slower=1.5))
     state, outcome = follow(plan, executor)
     assert [each.members for each in state.plan.segments] == [8, 3, 2]
     assert (outcome.code, len(outcome.failed)) == (0, 5)

@@ -33,7 +33,6 @@ _SAID: dict[type[told.Record], str] = {
     told.OperationFailed: "{0.operation}: {0.why}",
     told.TrialDropped: "gave up {0.trial}: {0.why}",
     told.CheckpointWanted: "rank {0.rank} is asked for a checkpoint: {0.why}",
-    told.CheckpointStored: "rank {0.rank} has stored {0.iterations:,} iterations",
     told.TablePublished: "new widths: {0.why}",
     told.Replanned: "{0.why}",
     told.Noted: "{0.text}",
@@ -55,6 +54,8 @@ def say(record: told.Record, kind: Kind = "search") -> str:
             return f"{record.node} {record.why}: it is taken back"
         case told.NodeNoticed():
             return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
+        case told.Reported():
+            return f"rank {record.rank} has stored {record.iterations or 0:,} iterations"
         case told.Resumed():
             given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
             limits = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in given if amount is not None)

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -30,8 +30,8 @@ from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.state import Heard
 from optplan.execution.folders import FolderSettings, Running
-from optplan.execution.protocol import Event, Operation, Reported
-from optplan.execution.supervision import clear, end, is_running, list_homes
+from optplan.execution.local import ProcessExecutor
+from optplan.execution.protocol import Event, Operation
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.
@@ -145,6 +145,7 @@ class FolderFleet(QueueExecutor[Ranks]):
 
     def _look_around(self) -> None:
         """Read notices of the provider's: a file for each VM, with the seconds that it has left."""
+        super()._look_around()
         for path in sorted((self._settings.root / NOTICES).glob("*.json")):
             if path.name in self._noticed:
                 continue
@@ -164,16 +165,16 @@ class FolderFleet(QueueExecutor[Ranks]):
                 t, made_s = now_s, said.pop("at", math.inf)
                 if not ranks.is_known:  # VMs' clocks may be off: later on it counts when somebody here looked
                     t = min(now_s, now_s - time.time() + made_s)
-                self._take(running, ranks, Reported(t, operation, int(path.stem), **said))
+                self._take(running, ranks, told.Reported(t, operation, int(path.stem), **said))
         ranks.is_known = True
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]
                 if rank not in ranks.heard.last_s:
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
-                    self._take(running, ranks, Reported(now_s, operation, rank, trouble=trouble, left=True))
+                    self._take(running, ranks, told.Reported(now_s, operation, rank, trouble=trouble, left=True))
 
-    def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported) -> None:
+    def _take(self, running: Running[Ranks], ranks: Ranks, report: told.Reported) -> None:
         ranks.heard.take(report)
         if report.metrics and report.rank == ranks.said["source"]:
             ranks.metrics = report.metrics
@@ -199,7 +200,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         return told.OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
 
 
-class LocalFleet(FolderFleet):
+class LocalFleet(FolderFleet, ProcessExecutor[Ranks]):
     """A group of processes for each rank, on this machine (:mod:`optplan.execution.supervision`).
 
     A monitor that begins anew neither starts nor forgets one.
@@ -212,27 +213,8 @@ class LocalFleet(FolderFleet):
             raise UsageError(f"{problem}; give a program that is there")
         ranks.children |= start_ranks(folder, ranks.said, words, log)
 
-    def _is_alive(self, running: Running[Ranks]) -> bool:
-        if any(child.poll() is None for child in ranks_of(running).children.values()):
-            return True
-        homes = list_homes(running.folder)
-        if any(map(is_running, homes)):
-            return True
-        for home in homes:
-            clear(home)
-        return False
-
-    def _kill(self, running: Running[Ranks]) -> None:
-        for home in list_homes(running.folder):
-            if is_running(home):
-                end(home)
-
-    def close(self) -> None:
-        """Let go of the processes; those that run go on."""
-        for running in self._running.values():
-            for child in ranks_of(running).children.values():
-                if child.poll() is None:
-                    child.returncode = 0  # not ours any more: no complaint that it still runs
+    def _list_children(self, running: Running[Ranks]) -> Iterable[subprocess.Popen[bytes]]:
+        return ranks_of(running).children.values()
 
 
 class CommandFleet(FolderFleet):

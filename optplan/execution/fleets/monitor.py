@@ -15,23 +15,19 @@ from optplan.errors import UsageError
 from optplan.execution import records as told
 from optplan.execution.fleets.running import FleetRun
 from optplan.execution.fleets.state import NAME, Attempt, FleetState, Heard
-from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Loop
+from optplan.execution.loop import EXIT_FAILED, EXIT_INFEASIBLE, EXIT_LIMIT, GIVEN_UP, Loop
 from optplan.execution.options import RETURN_HEARTBEATS
-from optplan.execution.protocol import Executor, Reported
+from optplan.execution.protocol import Event, Executor
 from optplan.execution.runs import Listener
 from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import write_fleet
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
-#: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
-EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.
 MISSED = 2
 #: Heartbeats before a VM is taken back at which the last checkpoint is asked for.
 _LEAD = 4
-#: Seconds between two looks at what was written, where time is real.
-_ROUND_S = 0.5
 
 
 class Monitor(Loop[FleetState]):
@@ -40,7 +36,7 @@ class Monitor(Loop[FleetState]):
     def __init__(self, run: FleetRun, executor: Executor, listener: Listener | None = None) -> None:
         super().__init__(run, executor, listener)
         self._terms = terms = run.options
-        self._heard = Heard()
+        self._heard, self.round_s = Heard(), min(self.round_s, terms.heartbeat_s / 4.0)
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
         #: From when on silence counts: nobody is gone just because nobody listened.
@@ -56,7 +52,7 @@ class Monitor(Loop[FleetState]):
             self._since_s = self._executor.now_s()
         attempt = self._state.attempt
         if attempt is not None and attempt.order > attempt.answered:
-            self._executor.ask(attempt.name, attempt.order, attempt.rank)
+            self._executor.ask(attempt.operation.id, attempt.order, attempt.rank)
         self._listen(self._executor.now_s())  # before anything is decided
 
     # ------------------------------------------------------------------------------------------------------- deciding
@@ -75,7 +71,7 @@ class Monitor(Loop[FleetState]):
             self._is_over = self._is_through(attempt, attempt.stopping_s, now_s)
             return False
         if self._given_up:
-            self._note(told.StopWanted(now_s, attempt.name, GIVEN_UP))
+            self._note(told.StopWanted(now_s, attempt.operation.id, GIVEN_UP))
             return True
         if self._heard.ended:
             self._is_over = not self._list_there(attempt, now_s)
@@ -86,7 +82,7 @@ class Monitor(Loop[FleetState]):
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
         if self._given_up:
-            self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
+            self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_FAILED))
             return True
         if state.is_done or state.stored >= state.instance.iterations:
             self._close(told.Ended(now_s, None))
@@ -136,34 +132,34 @@ class Monitor(Loop[FleetState]):
             limit_s = terms.time_limit_s
             found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
         except UsageError as error:
-            self._note(told.Paused(now_s, str(error), EXIT_UNKNOWN))
+            self._note(told.Paused(now_s, str(error), EXIT_LIMIT))
             return True
         plan, infeasibility = found
         if plan is not None:
             why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan.groups, ' and ')}"
             self._note(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
-            asked = told.LimitsAsked(now_s, infeasibility.to_json_data())
-            self._note(asked, told.Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
+            asked = infeasibility.to_json_data()
+            self._note(told.Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE, asked))
         return True
 
     def _welcome(self, attempt: Attempt, now_s: float) -> bool:
         vms, heard = self._state.nodes, self._heard.last_s
         found: list[told.Record] = [
             told.NodeChanged(now_s, name, Phase.READY)
-            for name in attempt.place
-            if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.ranks_of(name))
+            for name in attempt.operation.place
+            if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.operation.ranks[name])
         ]
-        if attempt.ready_s is None and len(heard) == sum(attempt.place.values()):
-            found.append(told.OperationStarted(now_s, attempt.name))
+        if attempt.ready_s is None and len(heard) == sum(attempt.operation.place.values()):
+            found.append(told.OperationStarted(now_s, attempt.operation.id))
         self._note(*found)
         return bool(found)
 
     def _miss(self, attempt: Attempt, now_s: float) -> bool:
         """Note whose ranks have all been silent for two heartbeats, or were not heard of in all the time they had."""
-        lost = [name for name in attempt.place if now_s >= self._deaf_s(attempt, name)]
+        lost = [name for name in attempt.operation.place if now_s >= self._deaf_s(attempt, name)]
         silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
-        heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
+        heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.operation.ranks[name])}
         why = {name: silent if name in heard else waited for name in lost}
         self._note(*(told.NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
         return bool(lost)
@@ -171,8 +167,8 @@ class Monitor(Loop[FleetState]):
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
         """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
         vms, terms = self._state.nodes, self._terms
-        taken = [name for name in attempt.place if now_s >= self._lead_s(name)]
-        if attempt.silent_s or any(vms[name].phase is Phase.LOST for name in attempt.place):
+        taken = [name for name in attempt.operation.place if now_s >= self._lead_s(name)]
+        if attempt.silent_s or any(vms[name].phase is Phase.LOST for name in attempt.operation.place):
             why = "a VM was lost"
         elif taken:
             why = "a VM is about to be taken back"
@@ -184,11 +180,11 @@ class Monitor(Loop[FleetState]):
         is_late = now_s >= attempt.asked_s + terms.grace_s
         if attempt.order > attempt.answered and attempt.rank in self._list_there(attempt, now_s) and not is_late:
             return False
-        if not attempt.is_answered and rank is not None and not is_late:
-            self._note(told.CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
+        if not 0 < attempt.order <= attempt.answered and rank is not None and not is_late:
+            self._note(told.CheckpointWanted(now_s, attempt.operation.id, attempt.order + 1, rank, why))
             return True
         gone = [told.NodeChanged(now_s, name, Phase.LOST, "taken back, as announced") for name in taken]
-        self._note(*gone, told.StopWanted(now_s, attempt.name, why))
+        self._note(*gone, told.StopWanted(now_s, attempt.operation.id, why))
         return True
 
     def _is_through(self, attempt: Attempt, stopping_s: float, now_s: float) -> bool:
@@ -205,7 +201,7 @@ class Monitor(Loop[FleetState]):
 
     def _deaf_s(self, attempt: Attempt, name: str) -> float:
         """Return when a VM is taken for lost, unless it is heard of before."""
-        ranks = attempt.ranks_of(name)
+        ranks = attempt.operation.ranks[name]
         if self._state.nodes[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
             return math.inf
         heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
@@ -242,28 +238,31 @@ class Monitor(Loop[FleetState]):
     def _list_there(self, attempt: Attempt, now_s: float) -> list[int]:
         """Return the ranks that are there, the lowest first: heard of of late, not at their end, and of no lost VM."""
         heard, nodes = self._heard, self._state.nodes
-        lost = {rank for vm in attempt.place if nodes[vm].phase is Phase.LOST for rank in attempt.ranks_of(vm)}
+        lost = {
+            rank
+            for vm in attempt.operation.place
+            if nodes[vm].phase is Phase.LOST
+            for rank in attempt.operation.ranks[vm]
+        }
         silent = {rank for rank, t in heard.last_s.items() if now_s >= max(t, self._since_s) + self._silence_s}
         return sorted(heard.last_s.keys() - heard.left - lost - silent)
 
     def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
         """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
         there = self._list_there(attempt, now_s)
-        going = {rank for name in taken for rank in attempt.ranks_of(name)}
+        going = {rank for name in taken for rank in attempt.operation.ranks[name]}
         return next((rank for rank in there if rank not in going), there[0] if there else None)
 
     def _wait_until(self, now_s: float) -> float:
         """Return when to look again though nothing is heard: at once where something was decided."""
         if self._decided or self._is_over:
             return now_s
-        if not self._executor.is_virtual:
-            return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
         attempt, grace_s = self._state.attempt, self._terms.grace_s
         if attempt is None:
             return self._start_after_s
         times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s]
-        times += [self._stuck_s(), self._back_s(attempt), *map(self._lead_s, attempt.place)]
-        times += [self._deaf_s(attempt, name) for name in attempt.place]
+        times += [self._stuck_s(), self._back_s(attempt), *map(self._lead_s, attempt.operation.place)]
+        times += [self._deaf_s(attempt, name) for name in attempt.operation.place]
         return min(time_s for time_s in times if time_s > now_s)
 
     # ----------------------------------------------------------------------------------------------- hearing and doing
@@ -280,7 +279,7 @@ class Monitor(Loop[FleetState]):
                     executor.ask(record.operation, record.order, record.rank)
         super()._perform(decided)
         if attempt is not None and self._is_over:
-            executor.stop(attempt.name, 0.0)
+            executor.stop(attempt.operation.id, 0.0)
 
     def _release(self, nodes: Sequence[str]) -> None:
         """Give back those that are lost, too: they may be there all the same, and paid."""
@@ -302,26 +301,31 @@ class Monitor(Loop[FleetState]):
         if event.phase == Phase.LOST:
             super()._see_change(event)
 
-    def _see_notice(self, event: told.NodeNoticed) -> None:
-        if event.node in self._state.nodes and event.node not in self._state.taken_s:
-            self._note(event)
+    def _take_note(self, event: Event) -> None:
+        """Take note of what ranks say, and of VMs that will be taken back, too."""
+        match event:
+            case told.NodeNoticed() if event.node in self._state.nodes and event.node not in self._state.taken_s:
+                self._note(event)
+            case told.Reported():
+                self._see_report(event)
+            case _:
+                super()._take_note(event)
 
-    def _see_report(self, event: Reported) -> None:
+    def _see_report(self, event: told.Reported) -> None:
         """Take note of what a rank says; what is known already is left out."""
         state, attempt, heard = self._state, self._state.attempt, self._heard
-        if attempt is None or event.operation != attempt.name:
+        if attempt is None or event.operation != attempt.operation.id:
             return
         heard.take(event)
         for name in self._list_silent(attempt):
             late_s = event.t - attempt.silent_s[name]
-            if event.rank in attempt.ranks_of(name) and 0.0 < late_s <= self._return_s:
+            if event.rank in attempt.operation.ranks[name] and 0.0 < late_s <= self._return_s:
                 why = f"is heard of again, {late_s:.3g} s after it was missed"
                 self._note(told.NodeChanged(max(event.t, state.t), name, Phase.READY, why))
         if event.stored or event.order:
             known = state.checkpoint
-            if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
-                stored = (attempt.name, event.rank, event.iterations or 0, event.stored, event.order)
-                self._note(told.CheckpointStored(event.t, *stored))
+            if known is None or (event.iterations or 0) > state.stored or event.order > attempt.answered:
+                self._note(event)
 
     def _see_end(self, event: told.OperationEnded) -> None:
         if event.complete:

@@ -15,7 +15,7 @@ from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Kind
 from optplan.execution.options import NOTHING_STARTS, FleetOptions
 from optplan.execution.protocol import Executor
-from optplan.execution.runs import Listener, Outcome, Run, describe_end
+from optplan.execution.runs import Listener, Outcome, Run
 from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.planning import SriftPlan
@@ -106,7 +106,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
             if unit.type not in types:
                 problem = f"is {unit.type!r}, and the plan's instance has no such type of VM"
                 raise DataError(f"plan.units.{place}.type", problem, nearest_name_hint(unit.type, types))
-        if self.is_virtual:
+        if self.options.is_virtual:
             if options.command:
                 raise UsageError(f"command: {NOTHING_STARTS}")
             for loss in () if self.course is None else self.course.losses:
@@ -128,9 +128,9 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
 
     def _make_executor(self) -> Executor:
         options = self.options
-        if self.is_virtual:
+        if self.options.is_virtual:
             state, course = self.state, self.course or Course()
-            place = {} if state.attempt is None else state.attempt.place
+            place = {} if state.attempt is None else state.attempt.operation.place
             told = {at_s for vm, at_s in state.taken_s.items() if vm not in place}  # nobody waits for these any more
             losses = tuple(loss for loss in course.losses if not (loss.notice_s and loss.at_s in told))
             course = replace(course, losses=losses, launch_s=options.launch_s)
@@ -144,14 +144,14 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
         name = NAME.format(state.attempts)
         told = 0 if self.journal is None else read_iterations(self.journal.folder, name)
         return FleetOutcome(
-            **describe_end(state, virtual=self.is_virtual),
+            **self._describe_end(),
             cost_usd=state.spent_by(state.t),
             iterations=max(state.iterations, told),
             target=state.instance.iterations,
             fleets=tuple(write_fleet(plan.groups) for plan in state.followed),
             lost=state.count(Phase.LOST),
             plan_id=state.plan.plan_id,
-            checkpoint="" if state.checkpoint is None else state.checkpoint.path,
+            checkpoint="" if state.checkpoint is None else state.checkpoint.stored,
             infeasibility=state.question,
         )
 

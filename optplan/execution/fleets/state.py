@@ -10,7 +10,7 @@ from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.execution import records as told
-from optplan.execution.protocol import Operation, Reported
+from optplan.execution.protocol import Operation
 from optplan.execution.state import OperationState, Phase, RunState
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
@@ -35,25 +35,6 @@ class Attempt(OperationState):
     #: When each of its VMs was found silent that had been heard of, whether or not it has come back.
     silent_s: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        """The operation's."""
-        return self.operation.id
-
-    @property
-    def place(self) -> Mapping[str, int]:
-        """By VM, how many ranks it has."""
-        return self.operation.place
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the last checkpoint that was asked for is there."""
-        return 0 < self.order <= self.answered
-
-    def ranks_of(self, vm: str) -> range:
-        """Return the ranks of a VM."""
-        return self.operation.ranks[vm]
-
 
 class FleetState(RunState):
     """Where a run stands; its nodes are VMs, and its instance has the limits that hold now."""
@@ -72,7 +53,7 @@ class FleetState(RunState):
         self.returns: Counter[str] = Counter()
         #: When a VM was last found silent; what it stores can be used some time after that.
         self.silent_s = -math.inf
-        self.checkpoint: told.CheckpointStored | None = None
+        self.checkpoint: told.Reported | None = None
         self.iterations = 0
         self.spent_usd = 0.0
         #: The plans whose fleets were asked for, one after the other.
@@ -87,7 +68,7 @@ class FleetState(RunState):
     @property
     def stored(self) -> int:
         """Iterations that are done in the last checkpoint."""
-        return 0 if self.checkpoint is None else self.checkpoint.iterations
+        return 0 if self.checkpoint is None else self.checkpoint.iterations or 0
 
     def count(self, *phases: Phase) -> dict[str, int]:
         """Return how many VMs of each type are in one of these phases."""
@@ -100,7 +81,9 @@ class FleetState(RunState):
             return self.spent_usd
         since_s = attempt.wanted_s if self.instance.launch_billed else attempt.ready_s
         until_s = now_s if attempt.stopping_s is None else attempt.stopping_s
-        rate = math.fsum(self.instance.types[self.nodes[name].resource].price_usd_per_s for name in attempt.place)
+        rate = math.fsum(
+            self.instance.types[self.nodes[name].resource].price_usd_per_s for name in attempt.operation.place
+        )
         return self.spent_usd + (0.0 if since_s is None else rate * max(0.0, until_s - since_s))
 
     def _apply(self, record: told.Record) -> None:
@@ -110,8 +93,6 @@ class FleetState(RunState):
                 self.taken_s[record.node] = record.at_s
             case told.Replanned():
                 self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
-            case told.LimitsAsked():
-                self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
             case told.OperationWanted():
                 self.operations[record.operation] = Attempt(self._describe(record), Phase.WANTED, record.t)
                 self.attempts, self.iterations = record.attempt, self.stored
@@ -119,10 +100,10 @@ class FleetState(RunState):
                     self.followed.append(self.plan)
             case told.OperationEnded() | told.OperationFailed():
                 self._end_attempt(record)
-            case told.CheckpointStored():
-                if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
+            case told.Reported():
+                if (record.iterations or 0) >= self.stored:
                     self.checkpoint = record
-                self.iterations = max(self.iterations, record.iterations)
+                self.iterations = max(self.iterations, record.iterations or 0)
                 if attempt is not None:
                     attempt.answered = max(attempt.answered, record.order)
             case told.CheckpointWanted() if attempt is not None:
@@ -138,6 +119,8 @@ class FleetState(RunState):
             case told.Resumed():
                 self.question = None
                 self._change_limits(record.options)
+            case told.Paused(infeasibility=found) if found is not None:
+                self.question = Infeasibility.parse(found, path="infeasibility")
             case told.OperationStarted() if attempt is not None:
                 attempt.ready_s = record.t
             case told.StopWanted() if attempt is not None:
@@ -161,7 +144,7 @@ class FleetState(RunState):
             batches=batches,
             from_iterations=self.stored,
             to_iterations=self.instance.iterations,
-            checkpoint=None if before is None else told.Checkpoint(before.path, ""),
+            checkpoint=None if before is None else told.Checkpoint(before.stored, ""),
             wanted_s=record.t,
             started=tuple(vm for vm in record.place if self.nodes[vm].wanted_s == record.t),
         )
@@ -212,7 +195,7 @@ class Heard:
         self.ended: set[int] = set()
         self.left: set[int] = set()
 
-    def take(self, report: Reported) -> None:
+    def take(self, report: told.Reported) -> None:
         """Take note of what a rank says, in whatever order."""
         self.last_s[report.rank] = max(report.t, self.last_s.get(report.rank, report.t))
         self.iterations = max(self.iterations, report.iterations or 0)

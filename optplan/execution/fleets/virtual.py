@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.protocol import Event, Observation, Operation, Reported
-from optplan.execution.records import NodeChanged, NodeNoticed, NodeWanted, OperationEnded
+from optplan.execution.protocol import Event, Observation, Operation
+from optplan.execution.records import NodeChanged, NodeNoticed, NodeWanted, OperationEnded, Reported
 from optplan.execution.state import Phase
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.srift.planning import SriftPlan

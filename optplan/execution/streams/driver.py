@@ -23,9 +23,6 @@ from optplan.execution.streams.running import StreamRun
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
 
 _number = attrgetter("number")
-#: Seconds after which the loop looks around on a clock that does not jump.
-_ROUND_S = 0.25
-
 #: What to do where the command is missing that is told how many nodes are wanted.
 _INSTEAD = "give one that is there as --scale-command"
 #: What rounding may put a moment too late by.
@@ -37,6 +34,8 @@ class StreamDriver(Loop[StreamState]):
 
     Jobs that do not say how many epochs they have do one. Without a learner the first table stays.
     """
+
+    round_s = 0.25
 
     def __init__(self, run: StreamRun, executor: Executor, listener: Listener | None = None) -> None:
         super().__init__(run, executor, listener)
@@ -237,10 +236,7 @@ class StreamDriver(Loop[StreamState]):
             return False
         return not any(node.phase in (Phase.WANTED, Phase.LAUNCHING) for node in self._state.held_nodes())
 
-    def _wait_until(self, now_s: float) -> float:
-        """Return until when to wait for something to happen."""
-        if not self._executor.is_virtual:
-            return now_s + _ROUND_S
+    def _wait_until(self, now_s: float) -> float:  # noqa: ARG002 - what is next is next at any time
         if self._interrupted:
             return math.inf
         arrival_s = self._coming[-1].at_s if self._coming else math.inf

@@ -26,7 +26,7 @@ from optplan.execution.online.width_table import WidthTable
 from optplan.execution.options import REAL, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
-from optplan.execution.runs import Listener, Outcome, Run, describe_end, name_training
+from optplan.execution.runs import Listener, Outcome, Run, name_training
 from optplan.execution.state import NodeState
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.state import JobState, StreamJob, StreamState, order_jobs
@@ -142,7 +142,7 @@ def run_stream(
     stream = StreamRun(plan, chosen, {"jobs": [job.to_json_data() for job in order_jobs(jobs)], **own})
     stream.require()
     first: list[Record] = []
-    if not stream.is_virtual:
+    if not chosen.is_virtual:
         first.append(Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s)))
     return stream.begin(out, listener, first)
 
@@ -171,7 +171,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
     def require(self) -> None:
         """Raise UsageError or DataError where plan, jobs and options do not fit together."""
         options = self.options
-        if not self.is_virtual and self.own["truth"] is not None:
+        if not options.is_virtual and self.own["truth"] is not None:
             what = f"executor {options.executor!r} shows how long epochs take"
             raise UsageError(f"truth: {what}; leave it out (--truth)")
         super().require()
@@ -179,7 +179,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             shlex.split(options.scale_command)
         except ValueError as error:
             raise UsageError(f"scale_command: got {options.scale_command!r} ({error}); close the quotes") from None
-        if not self.is_virtual:
+        if not self.options.is_virtual:
             return
         if self._truth is None:
             what = "truth: on the virtual clock an instance says how long epochs take"
@@ -203,7 +203,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
         weights = sum(count for count, _ in planned)
         return StreamOutcome(
-            **describe_end(self.state, virtual=self.is_virtual),
+            **self._describe_end(),
             classes=classes,
             planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
             actual_jct_s=_mean_jct(jobs),
@@ -234,7 +234,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
 
     def _make_executor(self) -> Executor:
         options = self.options
-        if self.is_virtual:
+        if self.options.is_virtual:
             from optplan.execution.streams.virtual import VirtualStreamExecutor
 
             assert self._truth is not None  # checked before

@@ -57,10 +57,10 @@ def calibrate(
         calibrated, said = formulation_of(instance).calibrate(instance, plan, standing)
     else:
         calibrated, said = calibrate_stream(instance, run.past, run.make_state())
-    where = "on the virtual clock, where nothing is measured, " if run.is_virtual else ""
+    where = "on the virtual clock, where nothing is measured, " if run.options.is_virtual else ""
     source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)
-    if run.is_virtual:
+    if run.options.is_virtual:
         said = ("virtual run: these are the times and prices of its clock, and none was measured", *said)
     told = {"changes": list(said), "instance": calibrated.to_json_data()}
     outputs.answer(told, lambda: said or ("all is as the instance says",))

@@ -23,8 +23,8 @@ from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import GIVEN_UP
 from optplan.execution.options import FleetOptions
-from optplan.execution.protocol import Event, Operation, Reported
-from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
+from optplan.execution.protocol import Event, Operation
+from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record, Reported
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
 from optplan.formulations.srift.planning import SriftPlan

@@ -14,8 +14,8 @@ from optplan.errors import UsageError
 from optplan.execution.fleets.clusters import SlurmFleet
 from optplan.execution.fleets.running import watch
 from optplan.execution.folders import FolderSettings
-from optplan.execution.protocol import Operation, Reported
-from optplan.execution.records import OperationEnded
+from optplan.execution.protocol import Operation
+from optplan.execution.records import OperationEnded, Reported
 from optplan.formulations.srift.planning import SriftPlan
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')

@@ -14,7 +14,6 @@ from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Journal
 from optplan.execution.records import (
-    CheckpointStored,
     CheckpointWanted,
     NodeChanged,
     NodeWanted,
@@ -22,6 +21,7 @@ from optplan.execution.records import (
     OperationWanted,
     Record,
     Replanned,
+    Reported,
 )
 from optplan.execution.runs import resume
 from optplan.formulations.srift.planning import SriftPlan
@@ -50,7 +50,7 @@ def test_the_papers_timeline(paper_plan: SriftPlan) -> None:
     outcome, records = follow(paper_plan, Course(losses=(LOST,), **BEFORE), **PAPER)
     ready, again = of(records, OperationStarted)
     (lost,) = [record for record in of(records, NodeChanged) if record.phase == "lost"]
-    (stored,) = of(records, CheckpointStored)
+    (stored,) = of(records, Reported)
     (replanned,) = of(records, Replanned)
     _, wanted = of(records, OperationWanted)
     # Missed twice: 222.1 and 222.2; what it stores is free 4 s after the first.
@@ -102,7 +102,7 @@ def test_the_lowest_rank_alive_stores(small_plan: SriftPlan) -> None:
         ("fleet-001", 0),
         ("fleet-002", 1),
     ]
-    assert of(records, CheckpointStored)[0].iterations == 21
+    assert of(records, Reported)[0].iterations == 21
     assert [record.resource for record in of(records, NodeWanted)] == ["spot", "spot", "steady", "steady"]
     assert outcome.fleets == ("2 spot@32", "1 spot@32 + 1 steady@32", "2 steady@32")
     assert (outcome.code, outcome.iterations) == (0, 60)
@@ -113,7 +113,7 @@ def test_all_vms_lost_at_once_go_back_to_what_was_stored(small_plan: SriftPlan) 
     losses = (Loss("spot", 1.3), Loss("spot", 1.3))
     outcome, records = follow(small_plan, Course(losses=losses), heartbeat_s=0.5)
     assert outcome.lost == {"spot": 2}
-    assert not of(records, CheckpointWanted, CheckpointStored)
+    assert not of(records, CheckpointWanted, Reported)
     assert outcome.fleets == ("2 spot@32", "2 steady@32")
     assert outcome.time_s == pytest.approx(2.0 + 60 * 0.06)
 
@@ -121,14 +121,14 @@ def test_all_vms_lost_at_once_go_back_to_what_was_stored(small_plan: SriftPlan) 
 def test_a_vm_lost_before_the_last_iteration_costs_that_one(small_plan: SriftPlan) -> None:
     """60 iterations of 0.06 s are done at 3.6 s; the VM that goes at 3.59 s costs one, which the next fleet does."""
     outcome, records = follow(small_plan, Course(losses=(Loss("spot", 3.59),)), heartbeat_s=0.5)
-    assert of(records, CheckpointStored)[0].iterations == 59
+    assert of(records, Reported)[0].iterations == 59
     assert (outcome.code, outcome.iterations, len(outcome.fleets)) == (0, 60, 2)
 
 
 def test_a_notice_is_heeded_before_the_vm_goes(small_plan: SriftPlan) -> None:
     """A VM that goes at 3 s, said 2 s ahead: it trains until four heartbeats before, stores, and nothing is lost."""
     outcome, records = follow(small_plan, Course(losses=(Loss("spot", 3.0, notice_s=2.0),)), heartbeat_s=0.25)
-    (stored,) = of(records, CheckpointStored)
+    (stored,) = of(records, Reported)
     (lost,) = [record for record in of(records, NodeChanged) if record.phase == "lost"]
     assert (stored.t, stored.iterations) == (pytest.approx(2.0), 33)  # 2 s of 0.06 s
     assert (lost.t, lost.why) == (pytest.approx(2.0), "taken back, as announced")
@@ -217,7 +217,7 @@ def test_a_vm_that_is_back_while_another_one_stores(small_plan: SriftPlan, monke
         (pytest.approx(2.0), "lost"),
         (pytest.approx(3.3), "ready"),
     ]
-    assert [record.t for record in of(records, CheckpointWanted, CheckpointStored)] == pytest.approx([2.0, 5.0])
+    assert [record.t for record in of(records, CheckpointWanted, Reported)] == pytest.approx([2.0, 5.0])
     assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
     assert outcome.time_s == pytest.approx(5.0 + 10 * 0.06)
 

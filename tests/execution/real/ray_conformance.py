@@ -22,7 +22,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from optplan.execution.checkpoints import Storage, is_whole
+from optplan.execution.checkpoints import Checkpoints, Storage
 from optplan.execution.fleets.running import watch
 from optplan.execution.running import run
 from optplan.execution.runs import read_run
@@ -76,7 +76,7 @@ def search(out: Path, address: str, url: str) -> None:
     storage = Storage(url)
     assert storage.is_whole(stored)
     storage.fetch(stored, out / "fetched")
-    assert is_whole(out / "fetched", stored)
+    assert Checkpoints(out / "fetched").is_whole(stored)
 
 
 def follow_fleet(out: Path, address: str) -> None:

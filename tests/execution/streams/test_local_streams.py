@@ -112,7 +112,8 @@ def test_what_slurm_does_not_say_or_do_is_reported(
         executor.start(two)
     (played_slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
     executor.poll(0.0)  # Slurm may be starting anew
-    monkeypatch.setattr("optplan.execution.slurm._OUTAGE_S", 0.0)
+    for seconds in ("_OUTAGE_S", "_JOBS_S"):
+        monkeypatch.setattr(f"optplan.execution.slurm.{seconds}", 0.0)
     with pytest.raises(OutputError, match="squeue failed: down"):
         executor.poll(0.0)
     monkeypatch.setenv("PATH", "")
