@@ -245,10 +245,10 @@ def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None
         if type(record).__name__ == "Progressed" and not killed:
             state = read_run(out).state
             node = next(iter(state.nodes))
-            for each in state.operations.values():
-                if node in each.operation.place:
-                    path = out / "operations" / each.operation.id / "process.json"
-                    killed.append(json.loads(path.read_text(encoding="utf-8"))["pid"])
+            there = [each.operation.id for each in state.operations.values() if node in each.operation.place]
+            started = [out / "operations" / name / "process.json" for name in there]
+            if all(path.exists() for path in started):  # else it is tried again at the next report
+                killed.extend(json.loads(path.read_text(encoding="utf-8"))["pid"] for path in started)
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.verification.conftest import Measure
 
 #: Seconds of processor time that the judge is given, and may take beyond; and megabytes.
-LIMIT_S, MORE_S, MOST_MB = 0.3, 2.5, 1024.0
+LIMIT_S, MORE_S, MOST_MB = 0.05, 2.5, 1024.0
 
 #: An instance with what is said of it.
 Case = tuple[Instance, list[Certificate]]
@@ -69,7 +69,10 @@ def answer(instance: Instance) -> Result[Solution]:
     """Return a quick answer to an instance, one for all certificates that are put beside it."""
     key = instance.content_hash()
     if key not in _ANSWERS:
-        _ANSWERS[key] = solve(instance, check=False, certify=False, time_limit_s=1.0)
+        for limit_s in (1.0, 10.0, 100.0):  # a busy machine finds no plan at all in a second
+            _ANSWERS[key] = solve(instance, check=False, certify=False, time_limit_s=limit_s)
+            if _ANSWERS[key].solution is not None:
+                break
     return _ANSWERS[key]
 
 
@@ -84,11 +87,11 @@ def wide() -> BoaInstance:
     return BoaInstance.parse(data | {"budget": "100usd/hour", "policy": "pure"})
 
 
-def divided(instance: Any, number: int, many: int) -> Case:  # noqa: ANN401 - a BoaInstance
-    """Return a chain of one division, by all options of a class's first epoch, in the first part of each."""
+def divided(instance: Any, number: int, many: int, times: int = 1) -> Case:  # noqa: ANN401 - a BoaInstance
+    """Return a chain of one division, by all options of a class's first epoch, in the first part of each, so often."""
     options = len(instance.options(list(instance.classes)[number]).labels)
     chain = [2, number, 0, 0, options] * many + [0, 0] * (many + 1)
-    return instance, tree("boa-runs", weights=[[1.0] * (1 + len(instance.limits))], tree=chain)
+    return instance, tree("boa-runs", weights=[[1.0] * (1 + len(instance.limits))], tree=chain) * times
 
 
 def listed(instance: Any, weights: list[float], bound: float) -> Case:  # noqa: ANN401 - a BoaInstance
@@ -141,7 +144,7 @@ def fleets(name: str, numbers: int) -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "many divisions": lambda: divided(boa(), 0, 9_000),
+    "many divisions": lambda: divided(boa(), 0, 9_000, times=50),
     "many widths": lambda: divided(wide(), 0, 5_000),
     "all plans listed": lambda: listed(boa(), [1.0, 0.0, 0.0, 0.0], 1e9),
     "near plans listed": lambda: listed(boa(), [1.0, *best()[1].values()], best()[0] * 1.05),
@@ -182,8 +185,8 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "all fleets": lambda: fleets("srift-resnet50-aws", 300_000),
     "fleets of a true tree": lambda: (
-        build_named("srift-case3"),
-        [*solve(build_named("srift-case3")).certificates] * 99,
+        build_named("srift-spot-or-on-demand"),
+        [*solve(build_named("srift-spot-or-on-demand")).certificates] * 100,
     ),
     "all interrupted fleets": lambda: fleets("srift-interruption", 300_000),
 }
