@@ -37,10 +37,8 @@ from fit_cards import (
 )
 from publish import write_table
 
-from optplan.speedup.cards.estimate import VALID_GPUS, estimate_steps
-from optplan.speedup.cards.layouts import stack_layouts
 from optplan.speedup.cards.records import Constants, ModelCard, load_constants, make_cluster
-from optplan.speedup.cards.steps import find_seconds
+from optplan.speedup.cards.steps import VALID_GPUS, estimate_steps, find_seconds, stack_layouts
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "model-card-errors.md"
 NAMES = {PLAYBOOK: "Ultra-Scale Playbook", MPT: "MPT"}

@@ -11,10 +11,9 @@ from publish import write_table
 from scipy.optimize import brentq
 
 from optplan import BoaInstance, GpuType, JobClass, TableSpeedup, evaluate, solve
-from optplan.formulations.boa.study.sampling import EstimateErrors
-from optplan.formulations.boa.study.sensitivity import solve_robust
-from optplan.speedup.cards.estimate import VALID_GPUS
+from optplan.formulations.boa.study.sensitivity import EstimateErrors, solve_robust
 from optplan.speedup.cards.records import Constants
+from optplan.speedup.cards.steps import VALID_GPUS
 
 #: A load: by model jobs an hour, and GPU-hours of each at its narrowest width.
 Load = Mapping[str, tuple[float, float]]

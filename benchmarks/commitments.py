@@ -24,8 +24,7 @@ from optplan.contracts import Result
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
-from optplan.formulations.boa.laws.commitments import bill_demand
-from optplan.formulations.boa.laws.demand import Demand
+from optplan.formulations.boa.laws.demand import Demand, bill_demand
 from optplan.instances.job_logs.columns import to_texts
 from optplan.instances.job_traces import JobTrace, draw_trace
 from optplan.lab.billing import keep_confirmed, replay_widths

@@ -19,9 +19,8 @@ from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmT
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.profiling.allreduce_data import Place
-from optplan.profiling.allreduce_prober import ProbeSettings, collect, measure_all
-from optplan.profiling.bandwidth_tabulation import tabulate
-from optplan.profiling.process_groups import GLOO, NCCL, run_ranks
+from optplan.profiling.allreduce_prober import GLOO, NCCL, ProbeSettings, collect, measure_all, run_ranks
+from optplan.profiling.bandwidth_training import tabulate
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
 from optplan.profiling.workloads import Workload, call_module, load_workload, make_clock
 from optplan.schema import FrozenModel

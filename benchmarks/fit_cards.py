@@ -25,10 +25,17 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from optplan.schema import FloatArray
-from optplan.speedup.cards.estimate import VALID_GPUS, find_error, find_fastest
-from optplan.speedup.cards.layouts import Layout, stack_layouts
 from optplan.speedup.cards.records import Cluster, Constants, ModelCard, load_constants, make_cluster
-from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
+from optplan.speedup.cards.steps import (
+    VALID_GPUS,
+    Layout,
+    Workload,
+    find_error,
+    find_fastest,
+    find_memory,
+    find_seconds,
+    stack_layouts,
+)
 
 FILE = Path(__file__).resolve().parents[1] / "optplan" / "speedup" / "cards" / "constants.json"
 PLAYBOOK, MPT = "playbook", "MPT"

@@ -1,6 +1,6 @@
 """A fleet that trains while VMs of it are lost and replaced: at random, or as a trace tells.
 
-The rules are those of :mod:`optplan.formulations.srift.laws.interruptions`, followed VM by VM: training needs the whole
+The rules are those of :mod:`optplan.formulations.srift.laws.iteration`, followed VM by VM: training needs the whole
 fleet, an interruption undoes what was done since the last complete checkpoint, and a restart follows. What the closed
 form does not have: a VM may be missing for a while before another one takes its place, the fleet waits for it (and pays
 for the others meanwhile, unless it is handed back), and VMs of a trace are lost together.
@@ -22,7 +22,7 @@ import numpy as np
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.laws.interruptions import count_checkpoints
+from optplan.formulations.srift.laws.iteration import count_checkpoints
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 

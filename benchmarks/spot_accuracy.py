@@ -17,7 +17,7 @@ from fleet_runs import FleetRuns, follow_runs, replay_fleet, sample_fleet
 
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
+from optplan.formulations.srift.laws.iteration import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
 from optplan.lab.spot.traces import SpotEstimate, SpotTrace, estimate_spot, read_spot_trace
 from optplan.units import SECONDS_PER_HOUR

@@ -31,7 +31,7 @@ from optplan.contracts.registry import SolverEntry
 from optplan.errors import InfeasibleError, InternalError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations import formulations
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import describe
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named

@@ -16,7 +16,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 from optplan.instances.job_traces import draw_trace
 from optplan.lab.audits.auditing import audit
-from optplan.lab.benchmarks.rows import Row, reset_peak
+from optplan.lab.benchmarks.best_known import Row, reset_peak
 from optplan.units import SECONDS_PER_HOUR
 from suites.rows import make_goal_row
 

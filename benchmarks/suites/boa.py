@@ -11,7 +11,7 @@ from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_boa
-from optplan.lab.benchmarks.rows import Row, measure_solve
+from optplan.lab.benchmarks.best_known import Row, measure_solve
 from optplan.solving import frontier, solve
 from optplan.units import Amount, BudgetUnit
 from suites.rows import timed

@@ -11,7 +11,7 @@ from functools import partial
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, measure_solve
+from optplan.lab.benchmarks.best_known import Row, measure_solve
 from optplan.solving import analyse_sensitivity, explain, solve
 from optplan.units import Amount, BudgetUnit
 from suites.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 from optplan.instances.job_traces import draw_trace
-from optplan.lab.benchmarks.rows import Row, reset_peak
+from optplan.lab.benchmarks.best_known import Row, reset_peak
 from optplan.lab.billing import compare_commitments
 from optplan.units import Amount, BudgetUnit
 from suites.rows import make_goal_row

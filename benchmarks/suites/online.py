@@ -25,7 +25,7 @@ from optplan.execution.serving.publisher import Publisher, Reply
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, reset_peak
+from optplan.lab.benchmarks.best_known import Row, reset_peak
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import BoaOnline, BudgetHeld, follow_plan
 from optplan.lab.cluster.replaying import replay

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.lab import benchmarks
 from optplan.lab.benchmarks import BEST_KNOWN
-from optplan.lab.benchmarks.rows import Row, measure, peak_mb, reset_peak
+from optplan.lab.benchmarks.best_known import Row, measure, peak_mb, reset_peak
 from optplan.progress import Listener
 
 #: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``, each row as soon as it is measured.

@@ -15,7 +15,7 @@ from optplan.formulations.rubberband.data.instance import AllocationRule, Rubber
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.study.largest import Growing, find_largest
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, measure_solve
+from optplan.lab.benchmarks.best_known import Row, measure_solve
 from optplan.solving import pareto, solve
 from optplan.units import Amount, BudgetUnit
 from suites.boa import compare_rows

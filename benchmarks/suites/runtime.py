@@ -38,7 +38,7 @@ from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, reset_peak
+from optplan.lab.benchmarks.best_known import Row, reset_peak
 from optplan.solving import build_plan, solve
 from suites.rows import make_goal_row, timed
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optplan.errors import InfeasibleError, UsageError
-from optplan.execution.clock import VirtualClock
+from optplan.execution.progress import VirtualClock
 from optplan.schema import FloatArray
 
 #: Relative tolerance of times and of completed epochs: sums of thousands of steps are off by less.

@@ -25,7 +25,7 @@ from optplan.errors import InfeasibleError
 from optplan.formulations.seer.data.instance import BudgetCounts, Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.prior import TablePrior
 from optplan.formulations.seer.data.search_space import Choices
-from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.benchmarks.best_known import Row, measure_solve, peak_mb, reset_peak
 from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve

@@ -14,7 +14,7 @@ import numpy as np
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 from optplan.instances.job_traces import draw_trace
-from optplan.lab.benchmarks.rows import Row, reset_peak
+from optplan.lab.benchmarks.best_known import Row, reset_peak
 from optplan.lab.cluster.policies.in_turn import EqualShare
 from optplan.lab.cluster.traced_jobs import simulate_trace
 from optplan.lab.sizing import size

@@ -14,7 +14,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.exact.goals import FleetJudge
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
-from optplan.lab.benchmarks.rows import Row, measure_solve
+from optplan.lab.benchmarks.best_known import Row, measure_solve
 from optplan.lab.scaling import ScalingMode, ScalingPoint, ScalingStudy, study_scaling
 from optplan.reporting.srift.words import format_count
 from optplan.solving import choose_solver, pareto, solve

@@ -53,7 +53,7 @@ _COMMANDS = {
     "schema": "optplan.cli.catalogue:schema",
     "doctor": "optplan.cli.doctor:doctor",
     "import": "optplan.cli.imports:import_data",
-    "measure": "optplan.cli.measurements:measure",
+    "measure": "optplan.cli.imports:measure",
 }
 
 

@@ -47,8 +47,8 @@ def show_sensitivity(
     **settings: Any,  # noqa: ANN401 - samples and their like, of analyse_sensitivity
 ) -> int:
     """Run a plan under sampled errors of its estimates; print and write it, and return the exit code."""
-    from optplan.formulations.boa.study.sampling import logged_errors
-    from optplan.reporting.boa.sensitivity_views import draw_panels, list_figures, say_errors
+    from optplan.formulations.boa.study.sensitivity import logged_errors
+    from optplan.reporting.boa.ranges import draw_panels, list_figures, say_errors
     from optplan.reporting.presenters import Beside
     from optplan.reporting.reports import build_figures, build_report
 

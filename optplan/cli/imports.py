@@ -1,4 +1,7 @@
-"""``optplan import``: instances from public traces, profiles and price lists, speedups from model cards."""
+"""``optplan import``: instances from public traces, profiles and price lists, speedups from model cards.
+
+``optplan measure``: what is measured here for the instances that plan it; the wings bring what can be measured.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ PRICES = by_name("a price is needed, as in 0.978usd/hour or t4=aws:g4dn.xlarge",
         "card": "optplan.cli.card_imports:import_card",
         "log": "optplan.cli.log_imports:import_log",
         "prices": "optplan.cli.price_imports:import_prices",
-        "throughputs": "optplan.cli.throughput_imports:import_throughputs",
+        "throughputs": "optplan.cli.price_imports:import_throughputs",
     },
     extended="import",
     examples=(
@@ -69,3 +72,18 @@ def require_target(outputs: Outputs) -> None:
     """Refuse an import that goes nowhere; a file, or JSON on stdout, is needed."""
     if "--out" not in outputs and not outputs.as_json:
         raise UsageError("--out: say where to write the instance, as in -o mine.json, or give --json for stdout")
+
+
+@click.group(
+    cls=Group,
+    extended="measure",
+    short_help="Measure searches, jobs, networks and all-reduces.",
+    examples=(
+        "optplan measure search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --into mine.yaml",
+        'optplan measure jobs --command "python train.py" --gpus 1,2,4 -o class.json',
+        "optplan measure network train.py:make_network --largest-batch 64 -o profile.json",
+        "optplan measure allreduce --ranks 2,4 --vm-type laptop -o measurements.csv",
+    ),
+)
+def measure() -> None:
+    """Measure here what planning has to know: of a search (RubberBand, SEER), of jobs (BOA), of a network (Srift)."""

@@ -9,14 +9,14 @@ __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
     "run": "optplan.execution.cli.running:run",
-    "status": "optplan.execution.cli.looking:status",
-    "logs": "optplan.execution.cli.looking:logs",
-    "stop": "optplan.execution.cli.looking:stop",
+    "status": "optplan.execution.cli.running:status",
+    "logs": "optplan.execution.cli.running:logs",
+    "stop": "optplan.execution.cli.running:stop",
     "serve": "optplan.execution.cli.serving:serve",
     "export": "optplan.execution.cli.exporting:export",
     "submit": "optplan.execution.cli.exporting:submit",
     "promote": "optplan.execution.cli.exporting:promote",
 }
-FOLDERS = "optplan.execution.cli.looking:build_pages"
+FOLDERS = "optplan.execution.cli.running:build_pages"
 REPORTS = "optplan.execution.cli.live:serve_report"
-LISTS = {"exporters": "optplan.execution.exports.exporting:list_exporters"}
+LISTS = {"exporters": "optplan.execution.exports.folder:list_exporters"}

@@ -23,11 +23,11 @@ from optplan.errors import OptplanError, OutputError
 from optplan.execution import trial_files as files
 from optplan.execution.checkpoints import Checkpoints
 from optplan.execution.fields import Amount, Limit
-from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.options import TrainingOptions
 from optplan.execution.protocol import Event, Executor, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.supervision import is_running, read_code
+from optplan.execution.trial_files import DRIVER_LOCK
 from optplan.units import format_duration
 
 #: Characters of a log's end that tell why a process failed.

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
-from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.records import OperationWanted, Record, decode, encode
+from optplan.execution.trial_files import DRIVER_LOCK, hold_lock
 from optplan.units import format_duration
 
 #: Version of the tables; a reader migrates older ones, or refuses them by name.

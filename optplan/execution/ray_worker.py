@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.supervision import LockWatch, is_running, launch, list_homes, name_home, read_code
-from optplan.execution.trial_files import ENDED, OPERATION, OUTCOME, PROCESS, PROGRESS, STOP, STORED, write
+from optplan.execution.trial_files import DRIVER_LOCK, ENDED, OPERATION, OUTCOME, PROCESS, PROGRESS, STOP, STORED, write
 
 #: Exit code of a worker that does not see the run's folder.
 UNSEEN = 5

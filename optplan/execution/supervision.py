@@ -30,8 +30,20 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
-from optplan.execution.locks import DRIVER_LOCK, is_locked, take_lock
-from optplan.execution.trial_files import ENDED, LOCK, OPERATION, PROCESS, STOP, bound_log, judge, read, write
+from optplan.execution.trial_files import (
+    DRIVER_LOCK,
+    ENDED,
+    LOCK,
+    OPERATION,
+    PROCESS,
+    STOP,
+    bound_log,
+    is_locked,
+    judge,
+    read,
+    take_lock,
+    write,
+)
 
 #: Tells supervisors to end everything at once; also what the deputy is sent when the supervisor dies.
 END_NOW = signal.SIGUSR1

@@ -23,8 +23,8 @@ from optplan.contracts.conditions import Elapsed, IterationsDone, waits_for
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError
 from optplan.execution.checkpoints import store
-from optplan.execution.clock import VirtualClock
 from optplan.execution.options import SearchOptions
+from optplan.execution.progress import VirtualClock
 from optplan.execution.protocol import Event, Executor, Metrics, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, Progressed, plain
 from optplan.execution.state import Phase

@@ -15,7 +15,8 @@ from optplan.instances.plain_data import read_data
 from optplan.quantities import round_shared
 from optplan.schema import ByName, Count, FrozenModel, PositiveAmount
 from optplan.speedup import Evidence, TableSpeedup
-from optplan.speedup.cards.estimate import (
+from optplan.speedup.cards.records import Cluster, ModelCard, make_cluster
+from optplan.speedup.cards.steps import (
     VALID_GPUS,
     VALID_PARAMETERS,
     StepEstimate,
@@ -23,7 +24,6 @@ from optplan.speedup.cards.estimate import (
     find_error,
     list_doubts,
 )
-from optplan.speedup.cards.records import Cluster, ModelCard, make_cluster
 
 #: Dense decoders by the word of ``config.json``: with a gate, three matrices after a layer's attention, and with two.
 _GATED = (

@@ -14,8 +14,7 @@ from optplan.errors import DataError, InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.following import follow_solution, types_along
-from optplan.formulations.boa.laws.commitments import bill_demand
-from optplan.formulations.boa.laws.demand import Demand
+from optplan.formulations.boa.laws.demand import Demand, bill_demand
 from optplan.formulations.boa.planning import choose_way
 from optplan.schema import ByName, FloatArray, FrozenModel
 from optplan.solving import solve

@@ -21,14 +21,14 @@ from optplan.profiling.allreduce_prober import (
 from optplan.profiling.allreduce_prober import (
     probe as probe,
 )
-from optplan.profiling.bandwidth_tabulation import (
+from optplan.profiling.bandwidth_training import (
     fill_bandwidth as fill_bandwidth,
-)
-from optplan.profiling.bandwidth_tabulation import (
-    tabulate as tabulate,
 )
 from optplan.profiling.bandwidth_training import (
     learn_bandwidth as learn_bandwidth,
+)
+from optplan.profiling.bandwidth_training import (
+    tabulate as tabulate,
 )
 from optplan.profiling.critical_batch import (
     CriticalBatch as CriticalBatch,
@@ -45,14 +45,14 @@ from optplan.profiling.learned_bandwidth import (
 from optplan.profiling.nccl_tests import (
     read_nccl_tests as read_nccl_tests,
 )
-from optplan.profiling.profile_files import (
-    merge_profiles as merge_profiles,
-)
-from optplan.profiling.profile_files import (
-    read_profile as read_profile,
-)
 from optplan.profiling.profiled_instances import (
     describe_search as describe_search,
+)
+from optplan.profiling.profiled_instances import (
+    merge_profiles as merge_profiles,
+)
+from optplan.profiling.profiled_instances import (
+    read_profile as read_profile,
 )
 from optplan.profiling.profiled_instances import (
     renew_class as renew_class,

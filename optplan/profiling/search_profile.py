@@ -19,11 +19,11 @@ from typing import Any, Literal
 from optplan.contracts.configurations import Configuration
 from optplan.errors import MeasurementError, UsageError
 from optplan.execution.folders import FolderSettings, make_executor
-from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.protocol import Executor, Metrics, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.spaces import draw
 from optplan.execution.state import Phase
+from optplan.execution.trial_files import DRIVER_LOCK, hold_lock
 from optplan.profiling.trial_timings import TrialTiming
 from optplan.progress import Event as Told
 from optplan.progress import Listener

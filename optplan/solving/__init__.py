@@ -278,7 +278,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         Its result, with a solution.
     errors
         Relative standard deviations by name; for BOA ``speedup``, ``noise``, ``size``, ``arrival``, and ``by_class``
-        for those of single classes (:class:`optplan.formulations.boa.study.sampling.EstimateErrors`).
+        for those of single classes (:class:`optplan.formulations.boa.study.sensitivity.EstimateErrors`).
     samples
         How many truths to draw.
     robust_samples

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan import read_instance
-from optplan.cli.frontier_questions import answer_questions
+from optplan.cli.frontiers import answer_questions
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import EngineError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from optplan.cli import main
-from optplan.cli.interruptions import heed_signals
+from optplan.cli.failures import heed_signals
 from optplan.progress import Stopwatch
 
 #: Says that it is ready at the first event of a stage, and then waits for a signal where it is told to.

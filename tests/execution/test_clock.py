@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.execution.clock import VirtualClock
+from optplan.execution.progress import VirtualClock
 
 
 def drain(clock: VirtualClock[str], until: float = math.inf) -> list[tuple[float, str]]:

@@ -20,12 +20,11 @@ import pytest
 from optplan.contracts import Plan
 from optplan.execution.folders import FolderSettings, tell_step_limit
 from optplan.execution.local import LocalExecutor
-from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationFailed, Progressed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import interruptible, read_run, resume
-from optplan.execution.trial_files import OUTCOME, PROGRESS
+from optplan.execution.trial_files import DRIVER_LOCK, OUTCOME, PROGRESS, hold_lock
 from optplan.profiling import search_profile
 from optplan.profiling.search_profile import ProfileSettings, profile_here
 

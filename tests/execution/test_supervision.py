@@ -21,13 +21,12 @@ from optplan.contracts import Plan
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.local import LocalExecutor
-from optplan.execution.locks import DRIVER_LOCK, hold_lock, is_locked, take_lock
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationEnded, OperationFailed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import LockWatch, clear, end, is_running, launch, read_code
-from optplan.execution.trial_files import OPERATION, PROCESS, STOP
+from optplan.execution.trial_files import DRIVER_LOCK, OPERATION, PROCESS, STOP, hold_lock, is_locked, take_lock
 
 PlanOf = Callable[..., Plan]
 Processes = Any  # the fixture's

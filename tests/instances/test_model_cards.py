@@ -14,9 +14,8 @@ import optplan
 from optplan.errors import DataError
 from optplan.instances.files import write_json
 from optplan.instances.model_cards import CardSpeedup, read_card_speedup, read_model_card
-from optplan.speedup.cards.estimate import StepEstimate, find_error
-from optplan.speedup.cards.layouts import Layout
 from optplan.speedup.cards.records import Cluster, ModelCard, make_cluster
+from optplan.speedup.cards.steps import Layout, StepEstimate, find_error
 
 CARD = ModelCard(parameters=8e9, sequence_length=4096, global_batch=256)
 #: As Llama 3 of 8 billion parameters says it.

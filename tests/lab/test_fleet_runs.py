@@ -13,7 +13,7 @@ from fleet_runs import FleetRuns, down_times, replay_fleet, sample_fleet
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
+from optplan.formulations.srift.laws.iteration import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
 from optplan.lab.spot.traces import SpotTrace, read_spot_trace
 

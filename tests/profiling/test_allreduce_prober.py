@@ -14,12 +14,14 @@ from optplan.errors import MeasurementError, UsageError
 from optplan.profiling.allreduce_data import Origin, Place, read_measurements
 from optplan.profiling.allreduce_prober import (
     ProbeSettings,
+    check_backend,
+    choose_backend,
     collect,
     describe_place,
     probe,
+    run_ranks,
     was_started_by_torchrun,
 )
-from optplan.profiling.process_groups import check_backend, choose_backend, run_ranks
 
 # Nothing is loaded where tests are collected: PyTorch takes seconds, and few of the quick ones need it.
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")

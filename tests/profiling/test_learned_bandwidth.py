@@ -17,8 +17,7 @@ from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, MeasuredBa
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import read_instance, write_json
 from optplan.profiling.allreduce_data import AllreduceData, Measurement, Origin, Place
-from optplan.profiling.bandwidth_tabulation import fill_bandwidth, tabulate
-from optplan.profiling.bandwidth_training import learn_bandwidth
+from optplan.profiling.bandwidth_training import fill_bandwidth, learn_bandwidth, tabulate
 from optplan.profiling.learned_bandwidth import (
     LearnedBandwidth,
     Loss,

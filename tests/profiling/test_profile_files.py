@@ -8,7 +8,7 @@ import pytest
 from optplan.errors import DataError
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
 from optplan.instances.files import write_json
-from optplan.profiling.profile_files import merge_profiles, read_profile
+from optplan.profiling.profiled_instances import merge_profiles, read_profile
 
 
 def make_profile(

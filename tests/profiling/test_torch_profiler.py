@@ -12,7 +12,7 @@ import pytest
 
 from optplan.errors import DataError, DataWarning, MeasurementError, UsageError
 from optplan.instances.files import write_json
-from optplan.profiling.profile_files import read_profile
+from optplan.profiling.profiled_instances import read_profile
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
 from optplan.profiling.workloads import HostClock, Workload, list_layers, make_clock
 from tests.conftest import Later

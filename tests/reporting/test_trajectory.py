@@ -11,8 +11,8 @@ from optplan.instances.library import build_named
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside
 from optplan.reporting.reports import build_report
+from optplan.reporting.sections import list_steps, tell_trajectory
 from optplan.reporting.tables import Row, Table
-from optplan.reporting.trajectory import list_steps, tell_trajectory
 from optplan.solving import solve
 
 if TYPE_CHECKING:

@@ -10,8 +10,15 @@ from optplan.errors import DataError
 from optplan.schema import FloatArray
 from optplan.speedup import Speedup, SpeedupCurve
 from optplan.speedup import goodput as goodput_module
-from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
-from optplan.speedup.goodput import GoodputSpeedup, GradientTable, ThroughputParameters, statistical_gain
+from optplan.speedup.goodput import (
+    NUM_CANDIDATES,
+    BatchRule,
+    GoodputSpeedup,
+    GradientTable,
+    ThroughputParameters,
+    best_goodput,
+    statistical_gain,
+)
 
 #: T_grad = 0.1 b; T_sync = 0.3 + 0.1 (k - 2) within a node of 4, 0.6 + 0.2 (k - 2) across; no overlap.
 PARAMETERS = ThroughputParameters(alpha_c=0.0, beta_c=0.1, alpha_n=0.6, beta_n=0.2, alpha_r=0.3, beta_r=0.1, gamma=1.0)

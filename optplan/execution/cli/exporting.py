@@ -18,7 +18,7 @@ _FIELDS = [*list_fields(ExportFields)]
 
 
 def _list_targets() -> list[str]:
-    from optplan.execution.exports.exporting import exporters
+    from optplan.execution.exports.folder import exporters
 
     return list(exporters())
 
@@ -71,8 +71,8 @@ def export(
     Every job starts its command through DIR/launch.sh, which gives it its size, its checkpoint and its configuration
     by placeholders and by environment variables. What a target cannot express is refused.
     """
-    from optplan.execution.exports.exporting import divide_commands, write_folder
-    from optplan.execution.exports.exporting import export as export_plan
+    from optplan.execution.exports.folder import divide_commands, write_folder
+    from optplan.execution.exports.folder import export as export_plan
     from optplan.execution.exports.steps import kind_of
     from optplan.instances.files import read_plan
 

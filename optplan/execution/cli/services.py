@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Told
-from optplan.execution.locks import find_holder
 from optplan.execution.online.calculations import Calculation, Verdict
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.store import read_stored
+from optplan.execution.trial_files import find_holder
 from optplan.formulations.boa.planning import WidthRow
 from optplan.instances.plain_data import parse_json, read_text
 from optplan.reporting.pages import Definitions, Page, Section

@@ -16,17 +16,14 @@ import numpy as np
 
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.calculations import Calculation, Verdict, find_excess, say_kept
-from optplan.execution.online.drift import TOO_SMALL
+from optplan.execution.online.calculations import Calculation, Terms, Verdict, find_excess, say_kept
 from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent
 from optplan.execution.online.fields import Hold
-from optplan.execution.online.knowledge import Knowledge
-from optplan.execution.online.ledger import Ledger, PriceLine
+from optplan.execution.online.knowledge import Knowledge, read_state, write_state
+from optplan.execution.online.ledger import TOO_SMALL, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
 from optplan.execution.online.probing import find_probing
-from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable, rows_of, weigh
-from optplan.execution.online.written import read_state, write_state
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run

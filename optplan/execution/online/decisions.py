@@ -25,9 +25,8 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.execution.online.division import Claim, Kin, Line, divide
+from optplan.execution.online.division import Claim, Kin, Line, Stock, divide
 from optplan.execution.online.jobs import ActiveJob, Place, Rules, Widths, rank_claim
-from optplan.execution.online.stock import Stock
 
 _number = attrgetter("number")
 

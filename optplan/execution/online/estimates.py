@@ -23,8 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from optplan.execution.online.events import Run
-from optplan.execution.online.hints import Hints
+from optplan.execution.online.events import Hints, Run
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.schema import FloatArray, IntArray

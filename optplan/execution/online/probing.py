@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from optplan.execution.online.calculations import Terms
 from optplan.execution.online.estimates import ClassEstimate, place_of
-from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import weigh
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 

@@ -3,6 +3,8 @@
 On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.execution.serving.access`). Bodies are
 JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file. Importing this says which
 extra brings aiohttp, where it is not installed.
+
+How a calculator stands, as metrics for Prometheus.
 """
 
 from __future__ import annotations
@@ -10,15 +12,78 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
+from optplan.execution.online.calculations import Verdict
 from optplan.execution.online.events import parse_events
 from optplan.execution.runs import interruptible
 from optplan.execution.serving.access import find_token, is_from_own_page, is_right
-from optplan.execution.serving.metrics import render_metrics
-from optplan.execution.serving.publisher import Publisher, Reply
+from optplan.execution.serving.publisher import Publisher, Reply, View
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+
+def render_metrics(view: View) -> bytes:
+    """Return the metrics in Prometheus' text format."""
+    try:
+        from prometheus_client import generate_latest
+        from prometheus_client.registry import Collector
+    except ModuleNotFoundError:
+        raise MissingExtraError("prometheus_client", "serve") from None
+
+    class Scrape(Collector):
+        """Collects from one view."""
+
+        def collect(self) -> Iterator[Metric]:
+            """Yield the metrics."""
+            return _collect(view)
+
+    return generate_latest(Scrape())
+
+
+def _collect(view: View) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    yield CounterMetricFamily("optplan_events", "Events taken.", value=view.events)
+    yield CounterMetricFamily("optplan_events_refused", "Events refused since the start.", value=view.refused)
+    yield CounterMetricFamily("optplan_batches", "Transactions of events since the start.", value=view.batches)
+    budgets, verdicts = {"given": view.instance.budget_amount(), "committed": view.committed}, dict[str, float | None]()
+    gauges: list[tuple[str, str, float | None]] = [
+        ("start_time_seconds", "When the process began.", view.began_s),
+        ("budget_debt_hours", "Hours of budget that were committed beyond what it gave.", view.debt_h),
+    ]
+    if view.calculations:
+        latest = view.calculations[0]
+        budgets |= {"planned": latest.planned, "needed": latest.needed, "followed": latest.followed}
+        verdicts |= {each.value: float(latest.verdict is each) for each in Verdict}
+        gauges.append(("calculated_time_seconds", "When widths were calculated.", latest.at_s))
+        gauges.append(("gap", "Proven relative gap of the last calculation.", latest.gap))
+    if view.table is not None:
+        gauges.append(("table", "Number of the published table.", view.table.number))
+        gauges.append(("table_time_seconds", "When it was made.", view.table.made_s))
+        gauges.append(("planned_gpus", "Time-average GPUs expected of it.", view.table.gpus))
+        gauges.append(("planned_jct_seconds", "Mean completion time expected.", view.table.mean_jct_s))
+    for name, said, value in gauges:
+        if value is not None:
+            yield GaugeMetricFamily(f"optplan_{name}", said, value=value)
+    classes, unit = view.instance.classes, view.instance.budget_unit.value.replace("/", "_per_")
+    rates = {name: each.arrival_rate_per_hour for name, each in classes.items()}
+    sizes = {name: each.size_gpu_hours for name, each in classes.items()}
+    for name, said, label, values in (
+        ("budget", f"The budget, in {unit}.", "what", budgets),
+        ("calculation", "What became of the last calculation.", "verdict", verdicts),
+        ("arrivals_per_hour", "Estimated arrival rate.", "job_class", rates),
+        ("size_gpu_hours", "Estimated mean size of a job.", "job_class", sizes),
+    ):
+        family = GaugeMetricFamily(f"optplan_{name}", said, labels=[label])
+        for labelled, value in values.items():
+            if value is not None:
+                family.add_metric([labelled], value)
+        yield family
+
 
 try:
     from aiohttp import web

@@ -16,8 +16,8 @@ from typing import Any
 
 from optplan.errors import DataError, OutputError
 from optplan.execution.journal import connect, has_tables, hold_folder, writing
-from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.serving.access import TOKEN_FILE
+from optplan.execution.trial_files import DRIVER_LOCK
 
 #: Version of the tables; others are refused.
 _VERSION = 3

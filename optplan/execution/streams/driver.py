@@ -10,11 +10,11 @@ from dataclasses import replace
 from operator import attrgetter
 
 from optplan.execution import records as told
-from optplan.execution.clock import VirtualClock
 from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order
-from optplan.execution.online.rows import Rows
+from optplan.execution.online.width_table import Rows
+from optplan.execution.progress import VirtualClock
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Listener
 from optplan.execution.slurm import call

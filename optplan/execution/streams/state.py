@@ -11,8 +11,7 @@ from pydantic import Field
 
 from optplan.errors import DataError
 from optplan.execution import records as told
-from optplan.execution.online.rows import RemainingTimes
-from optplan.execution.online.width_table import WidthTable
+from optplan.execution.online.width_table import RemainingTimes, WidthTable
 from optplan.execution.protocol import Operation
 from optplan.execution.state import Member, OperationState, Phase, RunState
 from optplan.formulations.boa.planning import BoaPlan

@@ -16,7 +16,7 @@ from optplan.formulations.rubberband.data.instance import (
     StageAllocation,
 )
 from optplan.formulations.rubberband.judge.evaluation import evaluate, follow, growth
-from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
+from optplan.formulations.rubberband.laws.lifetimes import StageRun, list_runs
 from optplan.formulations.rubberband.laws.stages import trial_time
 from optplan.schema import AtLeastZero, Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR

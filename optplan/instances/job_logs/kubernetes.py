@@ -8,8 +8,7 @@ from typing import Any
 
 from optplan.errors import DataError
 from optplan.instances.job_logs.columns import Jobs
-from optplan.instances.job_logs.records import BACKWARDS, BROKEN, LeftOut, LogReading, Row, read_count
-from optplan.instances.job_logs.times import Clock
+from optplan.instances.job_logs.records import BACKWARDS, BROKEN, Clock, LeftOut, LogReading, Row, read_count
 from optplan.instances.plain_data import read_data
 
 #: Labels with which controllers mark the pods of one job.

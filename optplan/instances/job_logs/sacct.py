@@ -28,8 +28,7 @@ from optplan.instances.job_logs.columns import (
     read_columns,
     to_texts,
 )
-from optplan.instances.job_logs.records import BROKEN, LeftOut, LogReading, read_count, read_ending
-from optplan.instances.job_logs.times import Clock, read_seconds
+from optplan.instances.job_logs.records import BROKEN, Clock, LeftOut, LogReading, read_count, read_ending, read_seconds
 
 #: What prints a log that can be read.
 COMMAND = (

@@ -22,8 +22,7 @@ from optplan.instances.job_logs.columns import (
     read_columns,
     to_texts,
 )
-from optplan.instances.job_logs.records import LeftOut, LogReading, read_count, read_ending
-from optplan.instances.job_logs.times import read_seconds
+from optplan.instances.job_logs.records import LeftOut, LogReading, read_count, read_ending, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: What tables call the columns, in small letters and in order of preference; W&B and MLflow among them.

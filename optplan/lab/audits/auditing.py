@@ -10,7 +10,7 @@ import numpy as np
 
 from optplan.errors import UsageError, show_value
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.lab.audits.courses import Course
+from optplan.lab.audits.courses import Course, has_pauses
 from optplan.lab.audits.judge import MOST_STEPS, derive_bound
 from optplan.lab.audits.least import (
     build_least_frontier,
@@ -19,7 +19,6 @@ from optplan.lab.audits.least import (
 )
 from optplan.lab.audits.prices import find_horizon_s, find_prices
 from optplan.lab.audits.records import Audit, AuditBound, AuditedClass, CapacityBound
-from optplan.lab.audits.relaxing import has_pauses
 from optplan.lab.audits.verification import list_trace_courses, require_trace, verify_audit
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray

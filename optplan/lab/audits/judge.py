@@ -29,9 +29,8 @@ from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.judging.enumeration import least_path
-from optplan.lab.audits.courses import Course
+from optplan.lab.audits.courses import Course, relax
 from optplan.lab.audits.records import AuditBound, AuditedClass, CapacityBound
-from optplan.lab.audits.relaxing import relax
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 

@@ -19,8 +19,8 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.laws.bands import apply_speeds, find_bands
+from optplan.lab.audits.courses import relax
 from optplan.lab.audits.records import AuditBound, Measured
-from optplan.lab.audits.relaxing import relax
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.paths.frontier import LayeredFrontier, build_frontier

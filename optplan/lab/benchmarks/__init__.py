@@ -8,8 +8,7 @@ from pathlib import Path
 from optplan.contracts.registry import Formulation
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations import formulation_named, formulations
-from optplan.lab.benchmarks.best_known import run
-from optplan.lab.benchmarks.rows import Row, measure, measure_solve
+from optplan.lab.benchmarks.best_known import Row, measure, measure_solve, run
 from optplan.progress import Listener
 
 #: The suite that checks the library's manifest.

@@ -14,8 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.execution.clock import VirtualClock
-from optplan.execution.progress import Course
+from optplan.execution.progress import Course, VirtualClock
 from optplan.instances.job_traces import Stays
 from optplan.lab.cluster.jobs import (
     Application,
@@ -32,9 +31,8 @@ from optplan.lab.cluster.jobs import (
     least_gpu_s,
     spread_of,
 )
-from optplan.lab.cluster.nodes import Nodes
+from optplan.lab.cluster.nodes import Nodes, Renter
 from optplan.lab.cluster.outcome import Bins, Outcome, Usage
-from optplan.lab.cluster.placing import Renter
 from optplan.lab.cluster.world import Interference, NodeLosses, World
 
 _number = attrgetter("number")

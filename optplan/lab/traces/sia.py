@@ -36,7 +36,7 @@ from optplan.lab.traces.sia_profiles import (
 )
 from optplan.lab.traces.sia_workloads import Application, application_named
 from optplan.schema import FloatArray, IntArray, freeze
-from optplan.speedup.batches import Batches, BatchRule, best_goodput
+from optplan.speedup.goodput import Batches, BatchRule, best_goodput
 
 #: Profiles that are kept once they are read or fitted.
 _KEPT = 32

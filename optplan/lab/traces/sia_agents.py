@@ -18,8 +18,7 @@ from optplan.lab.traces.goodput_fitting import fit_goodput
 from optplan.lab.traces.sia import Profile
 from optplan.lab.traces.sia_profiles import Passes, ProfileTables, placement_of
 from optplan.schema import FloatArray, freeze
-from optplan.speedup.batches import Batches
-from optplan.speedup.goodput import GoodputSpeedup, ThroughputParameters, statistical_gain
+from optplan.speedup.goodput import Batches, GoodputSpeedup, ThroughputParameters, statistical_gain
 
 #: Local batches at which a placement that was not measured counts.
 _INTERPOLATED_BATCHES = 8

@@ -137,7 +137,7 @@ def import_bandwidth(
     """
     from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.instances.files import read_instance
-    from optplan.profiling.bandwidth_tabulation import fill_bandwidth, tabulate
+    from optplan.profiling.bandwidth_training import fill_bandwidth, tabulate
     from optplan.profiling.learned_bandwidth import read_model
 
     source = _read_all([path], "") if path.suffix.lower() == ".csv" else read_model(path)

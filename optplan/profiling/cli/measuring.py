@@ -63,7 +63,7 @@ def network(
     """
     from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.instances.files import read_instance
-    from optplan.profiling.profile_files import merge_profiles, read_profile
+    from optplan.profiling.profiled_instances import merge_profiles, read_profile
     from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
     from optplan.profiling.workloads import load_workload
 

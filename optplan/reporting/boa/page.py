@@ -12,8 +12,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pro
 from optplan.formulations.boa.planning import build_plan
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
-from optplan.reporting.boa.commitments import tell_commitments
-from optplan.reporting.boa.demand import tell_demand
+from optplan.reporting.boa.demand import tell_commitments, tell_demand
 from optplan.reporting.boa.explanation_tables import tell_explanation
 from optplan.reporting.boa.explanations import (
     explain_check,
@@ -33,8 +32,7 @@ from optplan.reporting.boa.facts import (
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, say_answer, say_how_good, use_of_budget
-from optplan.reporting.boa.ranges import say_own, say_range
-from optplan.reporting.boa.sensitivity_views import tell_sensitivity
+from optplan.reporting.boa.ranges import say_own, say_range, tell_sensitivity
 from optplan.reporting.boa.speedups import tell_speedups
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import format_share

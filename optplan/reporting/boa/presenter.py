@@ -7,8 +7,7 @@ from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import break_down, has_types, require_boa
-from optplan.reporting.boa.commitments import list_bills
-from optplan.reporting.boa.demand import list_demand, say_demand
+from optplan.reporting.boa.demand import list_bills, list_demand, say_demand
 from optplan.reporting.boa.facts import list_cards, list_facts, list_limits, list_types, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good

@@ -9,7 +9,7 @@ from typing import cast
 from optplan.contracts import Instance, Plan, Result, Solution, Status
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
 from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.execution import list_runs
+from optplan.formulations.rubberband.laws.lifetimes import list_runs
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.formulations.rubberband.study.largest import LargestSearch
 from optplan.reporting import phrases

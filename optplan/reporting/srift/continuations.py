@@ -6,8 +6,14 @@ from itertools import product
 
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
-from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, name_vms
-from optplan.formulations.srift.study.timelines import Happening, Timeline, TimelineSegment
+from optplan.formulations.srift.study.replanning import (
+    FleetContinuation,
+    FleetStanding,
+    Happening,
+    Timeline,
+    TimelineSegment,
+    name_vms,
+)
 from optplan.reporting import style
 from optplan.reporting.phrases import format_amount, format_cost
 from optplan.reporting.srift.words import format_relaxation, require_fleet, say_condition

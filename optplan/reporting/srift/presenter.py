@@ -9,8 +9,7 @@ from optplan.contracts import ParetoFrontier, Result, Solution
 from optplan.contracts.time_and_money import DEADLINE
 from optplan.formulations.srift.data.instance import SriftInstance, write_fleet
 from optplan.formulations.srift.study.pareto import OneMoreVm
-from optplan.formulations.srift.study.replanning import FleetContinuation
-from optplan.formulations.srift.study.timelines import Timeline
+from optplan.formulations.srift.study.replanning import FleetContinuation, Timeline
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
 from optplan.reporting.phrases import ROUNDING, format_cost, format_objective, frontier_limit

@@ -14,6 +14,10 @@ A step on the global batch is a pipeline of micro batches, an exchange of gradie
 
 Times are seconds, sizes bytes; fields of a :class:`Workload` are numbers, or arrays that go with the layouts.
 
+Layouts: how the GPUs of a step share the model and the batch.
+
+Step times from a model card: the fastest layout that fits the memory, by width, and how wrong the speedup may be.
+
 References
 ----------
 Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021.
@@ -24,13 +28,92 @@ Patarasuk and Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Wor
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.cards.layouts import FULLY_SHARDED, OPTIMIZER_SHARDED, REPLICATED, Layouts
-from optplan.speedup.cards.records import Cluster, Constants, ModelCard
+from optplan.speedup.cards.records import Cluster, Constants, ModelCard, load_constants
+
+#: What data-parallel GPUs shard: nothing, the optimizer's states, or all that they hold (Rajbhandari et al. 2020).
+REPLICATED, OPTIMIZER_SHARDED, FULLY_SHARDED = 0, 1, 3
+_SHARD_WORDS = {
+    REPLICATED: "",
+    OPTIMIZER_SHARDED: ", sharded optimizer (ZeRO 1)",
+    FULLY_SHARDED: ", fully sharded (ZeRO 3)",
+}
+#: The deepest pipeline considered.
+_DEEPEST = 64
+
+
+class Layout(NamedTuple):
+    """One layout: degrees of data, tensor and pipeline parallelism, and what each GPU does at once."""
+
+    data: int
+    tensor: int
+    pipeline: int
+    micro_batch: int  #: Sequences of one pass, on ``tensor * pipeline`` GPUs.
+    shard: int  #: Stage of ZeRO: 0 (nothing), 1 (the optimizer's states) or 3 (all).
+    checkpointing: bool  #: Whether activations are computed again in the backward pass.
+
+    def describe(self) -> str:
+        """Return the layout in a line."""
+        degrees = f"data {self.data} x tensor {self.tensor} x pipeline {self.pipeline}"
+        again = ", checkpointing" if self.checkpointing else ""
+        return f"{degrees}, micro batch {self.micro_batch}{_SHARD_WORDS[self.shard]}{again}"
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """Layouts as columns, each of shape (layouts,)."""
+
+    data: IntArray
+    tensor: IntArray
+    pipeline: IntArray
+    micro_batch: IntArray
+    shard: IntArray
+    checkpointing: IntArray
+
+
+def stack_layouts(layouts: list[Layout]) -> Layouts:
+    """Return layouts as columns."""
+    return Layouts(*np.array(layouts, dtype=np.int64).reshape(-1, len(Layout._fields)).T)
+
+
+def list_layouts(card: ModelCard, cluster: Cluster, gpus: int) -> list[Layout]:
+    """Return the layouts of a step on that many GPUs, whether or not they fit the memory."""
+    # Tensor groups divide a node and the hidden size; stages have a layer, data groups a sequence; micro batches are
+    # powers of two and the whole share; full sharding goes with data parallelism alone.
+    choices = (False, True) if card.checkpointing is None else (card.checkpointing,)
+    return [
+        Layout(data, tensor, pipeline, micro_batch, shard, again)
+        for tensor in _divisors(math.gcd(gpus, cluster.gpus_per_node, card.hidden_size))
+        for pipeline in _divisors(gpus // tensor)
+        if pipeline <= min(card.layers, _DEEPEST)
+        if (data := gpus // (tensor * pipeline)) <= card.global_batch
+        for micro_batch in _micro_batches(math.ceil(card.global_batch / data))
+        for shard in _shards(data, tensor * pipeline)
+        for again in choices
+    ]
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+def _micro_batches(share: int) -> list[int]:
+    powers = [2**exponent for exponent in range(share.bit_length())]
+    return powers if powers[-1] == share else [*powers, share]
+
+
+def _shards(data: int, parts: int) -> tuple[int, ...]:
+    if data == 1:
+        return (REPLICATED,)
+    return (REPLICATED, OPTIMIZER_SHARDED, FULLY_SHARDED) if parts == 1 else (REPLICATED, OPTIMIZER_SHARDED)
+
 
 #: Bytes of a 16-bit and of an fp32 number.
 _HALF, _FULL = 2.0, 4.0
@@ -166,3 +249,87 @@ def _count_parameters(work: Workload, layouts: Layouts) -> FloatArray:
     """Return the parameters of a GPU, if nothing is sharded."""
     whole = work.layer_parameters * work.layers + work.embedding_parameters
     return np.asarray(whole / (layouts.tensor * layouts.pipeline))
+
+
+#: Between which widths, parameters, GPUs a node and bytes a second of a GPU's network step times were compared with
+#: measured ones.
+VALID_GPUS = (8, 256)
+VALID_PARAMETERS = (100e6, 100e9)
+VALID_NODES = (8, 8)
+VALID_NETWORK = (12.5e9, 100e9)
+#: How often a batch that may grow is doubled.
+_DOUBLINGS = 10
+
+
+class StepEstimate(NamedTuple):
+    """A step on one width."""
+
+    gpus: int
+    seconds: float  #: Of a step; of a larger one than the card's, for as much progress as the card's makes.
+    layout: Layout
+    memory_bytes: float  #: Of the fullest GPU.
+    global_batch: int  #: Sequences.
+
+
+def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
+    """Return for each width its fastest layout, at the best batch; None where none fits the memory."""
+    return [_find_best_batch(card, cluster, gpus) for gpus in widths]
+
+
+def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Constants) -> StepEstimate | None:
+    """Return the fastest step on that many GPUs; None where no layout fits the memory."""
+    work = Workload.of(card, cluster)
+    layouts = list_layouts(card, cluster, gpus)
+    columns = stack_layouts(layouts)
+    memory = find_memory(work, columns, constants)
+    fits = memory <= constants.usable_memory * cluster.accelerator.memory_bytes
+    if not fits.any():
+        return None
+    seconds = np.where(fits, find_seconds(work, columns, constants), np.inf)
+    best = int(np.argmin(seconds))
+    return StepEstimate(gpus, float(seconds[best]), layouts[best], float(memory[best]), card.global_batch)
+
+
+def _find_best_batch(card: ModelCard, cluster: Cluster, gpus: int) -> StepEstimate | None:
+    """Return the step of the most progress a second: at the card's batch, or where it may grow at doublings of it."""
+    critical, doublings = card.critical_batch or math.inf, 0 if card.critical_batch is None else _DOUBLINGS
+    found = []
+    for batch in (card.global_batch << power for power in range(doublings + 1)):
+        step = find_fastest(card.model_copy(update={"global_batch": batch}), cluster, gpus, load_constants())
+        # At batch B it makes the progress of B / (1 + B / B_crit) samples of a small batch (McCandlish et al. 2018).
+        progress = (1.0 / card.global_batch + 1.0 / critical) / (1.0 / batch + 1.0 / critical)
+        found += [] if step is None else [step._replace(seconds=step.seconds / progress)]
+    return min(found, key=lambda step: step.seconds, default=None)
+
+
+def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:
+    """Return how wrong the speedup between two widths may be, in 9 of 10 cases, as curves state it."""
+    # Up to a doubling it grows with the root of the doublings; beyond the widths that were compared, and by each doubt.
+    if gpus == reference:
+        return 0.0
+    constants = load_constants()
+    least, most = (math.log2(width) for width in VALID_GPUS)
+    ends = sorted(math.log2(width) for width in (gpus, reference))
+    below = max(0.0, min(ends[1], least) - ends[0])
+    beyond = max(0.0, ends[1] - max(ends[0], most))
+    among = constants.pair_error + constants.error_elsewhere * len(list_doubts(card, cluster))
+    log_factor = math.log1p(among * math.sqrt(min(ends[1] - ends[0], 1.0)))
+    log_factor += below * math.log1p(constants.error_below) + beyond * math.log1p(constants.error_beyond)
+    return math.expm1(log_factor)
+
+
+def list_doubts(card: ModelCard, cluster: Cluster) -> tuple[str, ...]:
+    """Return in words what about a card and its cluster was never compared with measured step times."""
+    kind = cluster.accelerator
+    network = cluster.network_bytes_per_s_per_gpu
+    doubts = {
+        f"{kind.name} GPUs": not kind.validated,
+        f"models of {card.parameters:,.3g} parameters": not _within(card.parameters, VALID_PARAMETERS),
+        f"nodes of {cluster.gpus_per_node} GPUs": not _within(cluster.gpus_per_node, VALID_NODES),
+        f"networks of {network * 8e-9:,.3g} Gbit/s a GPU": not _within(network, VALID_NETWORK),
+    }
+    return tuple(words for words, doubtful in doubts.items() if doubtful)
+
+
+def _within(value: float, ends: tuple[float, float]) -> bool:
+    return ends[0] <= value <= ends[1]

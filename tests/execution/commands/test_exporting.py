@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.execution.exports.exporting import exporters
+from optplan.execution.exports.folder import exporters
 
 if TYPE_CHECKING:
     from tests.conftest import Runner

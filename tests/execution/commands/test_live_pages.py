@@ -17,10 +17,10 @@ import pytest
 from optplan.contracts import Plan
 from optplan.execution.cli import live
 from optplan.execution.journal import Journal
-from optplan.execution.locks import hold_lock, take_lock
 from optplan.execution.records import Noted, Resumed
 from optplan.execution.running import run as run_search
 from optplan.execution.serving.publisher import Publisher
+from optplan.execution.trial_files import hold_lock, take_lock
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 from optplan.instances.library import build_named

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optplan.execution.journal import Journal
-from optplan.execution.locks import hold_lock
 from optplan.execution.records import Resumed
 from optplan.execution.serving.publisher import Publisher
+from optplan.execution.trial_files import hold_lock
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 

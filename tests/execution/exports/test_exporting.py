@@ -23,7 +23,7 @@ import yaml
 
 from optplan.contracts import Plan, registry
 from optplan.errors import OptplanError, OutputError, RegistrationWarning, UsageError
-from optplan.execution.exports.exporting import (
+from optplan.execution.exports.folder import (
     EXPORTER_GROUP,
     export,
     exporters,

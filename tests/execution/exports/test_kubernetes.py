@@ -18,7 +18,7 @@ import yaml
 
 from optplan.contracts import Plan
 from optplan.errors import DataError
-from optplan.execution.exports.exporting import export, write_folder
+from optplan.execution.exports.folder import export, write_folder
 
 PlanOf = Callable[..., Plan]
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from optplan.contracts import Plan
-from optplan.execution.exports.exporting import export, exporters
+from optplan.execution.exports.folder import export, exporters
 from optplan.execution.exports.steps import CannotExpressError
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.library import GENERATED, build_named, names

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.exports.exporting import export, write_folder
+from optplan.execution.exports.folder import export, write_folder
 
 pytestmark = pytest.mark.real
 

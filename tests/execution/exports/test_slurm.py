@@ -17,7 +17,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
-from optplan.execution.exports.exporting import export, write_folder
+from optplan.execution.exports.folder import export, write_folder
 from optplan.execution.exports.promotion import read_export, submit
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamJob

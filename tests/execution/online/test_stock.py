@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError, InternalError
+from optplan.execution.online.division import FreeGpus, Stock
 from optplan.execution.online.jobs import Rules
-from optplan.execution.online.stock import FreeGpus, Stock
 
 
 def make_nodes(*free: int, size: int = 4) -> FreeGpus[int]:

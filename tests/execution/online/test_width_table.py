@@ -7,8 +7,7 @@ import pytest
 
 import optplan
 from optplan.errors import DataError
-from optplan.execution.online.rows import Rows
-from optplan.execution.online.width_table import Holding, WidthTable
+from optplan.execution.online.width_table import Holding, Rows, WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.formulations.boa.planning import BoaPlan
 

@@ -12,7 +12,7 @@ from optplan.execution.online.events import Arrival, Completion
 from optplan.execution.serving.accounting import SlurmJobs
 from optplan.execution.serving.publisher import Publisher
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.instances.job_logs.times import Clock
+from optplan.instances.job_logs.records import Clock
 
 _HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|AllocTRES|ReqTRES|Cluster"
 _SACCT = f"""{_HEADER}

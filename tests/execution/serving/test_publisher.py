@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from optplan.errors import DataError, OutputError, UsageError
+from optplan.execution.online.calculations import Terms
 from optplan.execution.online.events import Arrival, Measurement, OnlineEvent
-from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving import store
-from optplan.execution.serving.metrics import render_metrics
 from optplan.execution.serving.publisher import WIDTHS_FILE, Publisher, Reply
+from optplan.execution.serving.service import render_metrics
 from optplan.formulations.boa.data.instance import BoaInstance
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
-from optplan.execution.locks import DRIVER_LOCK, is_locked
 from optplan.execution.records import OperationEnded
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamJob
+from optplan.execution.trial_files import DRIVER_LOCK, is_locked
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import write_json

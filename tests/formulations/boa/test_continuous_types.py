@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import InfeasibleError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import describe
 from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths, state_graphs
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths

@@ -15,7 +15,7 @@ from optplan.contracts import BoundProof, Result, Solution, Status, Termination
 from optplan.errors import InfeasibleError
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import describe
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
 from optplan.solvers.paths import column_generation

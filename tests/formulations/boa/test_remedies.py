@@ -10,7 +10,7 @@ import pytest
 
 from optplan.contracts import Relaxation, Result, Status
 from optplan.formulations.boa.data.instance import FLOOR, BoaInstance
-from optplan.formulations.boa.exact import trees
+from optplan.formulations.boa.exact import linked_limits
 from optplan.formulations.boa.exact.feasibility import say_wishes
 from optplan.solving import solve
 from optplan.verification import verify
@@ -172,7 +172,7 @@ def test_a_search_for_a_remedy_that_is_cut_short_states_what_is_proven(
     parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a few parts a division proves less than the optimum: limits are told by what it proves."""
-    monkeypatch.setattr(trees, "_MOST_PARTS", parts)
+    monkeypatch.setattr(linked_limits, "_MOST_PARTS", parts)
     instance = draw_instance(5176)
     result = solve(instance, check=False)
     assert result.status is Status.INFEASIBLE

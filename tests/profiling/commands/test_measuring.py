@@ -12,7 +12,7 @@ import pytest
 
 from optplan.profiling.allreduce_data import AllreduceData, Place, read_measurements
 from optplan.profiling.allreduce_prober import ProbeSettings, collect
-from optplan.profiling.profile_files import read_profile
+from optplan.profiling.profiled_instances import read_profile
 
 if TYPE_CHECKING:
     from tests.conftest import Runner

@@ -9,8 +9,7 @@ import pytest
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.reporting.boa.commitments import list_bills, tell_commitments
-from optplan.reporting.boa.demand import draw_demand
+from optplan.reporting.boa.demand import draw_demand, list_bills, tell_commitments
 from optplan.reporting.boa.phrases import say_answer
 from optplan.reporting.presentation import presenter_of
 from optplan.reporting.presenters import Beside, gather

@@ -17,7 +17,7 @@ from optplan.reporting.style import color_types, load_plotly, shorten_name, time
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.boa.figures import draw_frontier
-from optplan.reporting.boa.sensitivity_views import draw_panels
+from optplan.reporting.boa.ranges import draw_panels
 
 
 def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types

@@ -16,7 +16,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.explanation_tables import list_explanations, tell_explanation
 from optplan.reporting.boa.figures import FrontierAnswer, FrontierCurve
 from optplan.reporting.boa.frontier_tables import DERIVED, list_asked, list_budgets, list_reached, tell_curves
-from optplan.reporting.boa.sensitivity_views import tell_sensitivity
+from optplan.reporting.boa.ranges import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page
 from optplan.reporting.presentation import presenter_of

@@ -8,8 +8,7 @@ import pytest
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.study.replanning import FleetStanding, replan
-from optplan.formulations.srift.study.timelines import Timeline, build_timeline
+from optplan.formulations.srift.study.replanning import FleetStanding, Timeline, build_timeline, replan
 from optplan.reporting.srift.continuations import draw_timeline, list_segments
 from optplan.reporting.srift.presenter import PRESENTER
 from optplan.reporting.srift.tables import draw_iteration

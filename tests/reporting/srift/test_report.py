@@ -10,8 +10,7 @@ import pytest
 from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.study.replanning import FleetStanding, continue_run
-from optplan.formulations.srift.study.timelines import build_timeline
+from optplan.formulations.srift.study.replanning import FleetStanding, build_timeline, continue_run
 from optplan.instances.files import write_text
 from optplan.reporting.pages import Charts, Definitions, Page, Section
 from optplan.reporting.tables import Table

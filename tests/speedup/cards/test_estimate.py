@@ -1,4 +1,4 @@
-"""``optplan.speedup.cards.estimate``: the fastest layout of a card by width, and how wrong it may be."""
+"""``optplan.speedup.cards.steps``: the fastest layout of a card by width, and how wrong it may be."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.speedup.cards.estimate import StepEstimate, estimate_steps, find_error, list_doubts
-from optplan.speedup.cards.layouts import FULLY_SHARDED, OPTIMIZER_SHARDED, REPLICATED, Layout, list_layouts
 from optplan.speedup.cards.records import Accelerator, Cluster, ModelCard, load_constants, make_cluster
+from optplan.speedup.cards.steps import (
+    FULLY_SHARDED,
+    OPTIMIZER_SHARDED,
+    REPLICATED,
+    Layout,
+    StepEstimate,
+    estimate_steps,
+    find_error,
+    list_doubts,
+    list_layouts,
+)
 
 WIDTHS = [8, 16, 32, 64, 128, 256]
 H100 = make_cluster("h100")

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from optplan import card
-from optplan.speedup.cards.estimate import StepEstimate, estimate_steps
 from optplan.speedup.cards.records import ModelCard, make_cluster
+from optplan.speedup.cards.steps import StepEstimate, estimate_steps
 
 WIDTHS = (8, 16, 32, 64, 128, 256)
 

@@ -7,9 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optplan.speedup.cards.layouts import FULLY_SHARDED, OPTIMIZER_SHARDED, Layout, stack_layouts
 from optplan.speedup.cards.records import Constants, load_constants
-from optplan.speedup.cards.steps import Workload, find_exchange_seconds, find_memory, find_seconds
+from optplan.speedup.cards.steps import (
+    FULLY_SHARDED,
+    OPTIMIZER_SHARDED,
+    Layout,
+    Workload,
+    find_exchange_seconds,
+    find_memory,
+    find_seconds,
+    stack_layouts,
+)
 
 #: Nothing takes time but what a test is about.
 FREE = 1e-20

@@ -1,6 +1,6 @@
 """Commitments: the widths, and how many GPUs to commit, for which jobs are done soonest within a bill.
 
-The bill is least at a quantile of the GPUs in use (:mod:`~optplan.formulations.boa.laws.commitments`), and no sum over
+The bill is least at a quantile of the GPUs in use (:mod:`~optplan.formulations.boa.laws.demand`), and no sum over
 jobs. Its derivative in the mean number of a class's jobs on k GPUs is: by how much the mean of what is paid beyond the
 committed GPUs grows when a clump of such jobs comes on top (Mecke's formula for Poisson sums). With these as the jobs'
 weights a plan is a path per class, as with prices. So plans are tuned: from the weights of prices on, the amount of a
@@ -20,15 +20,13 @@ import numpy as np
 from optplan.contracts import Answer, SolveRequest
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
-from optplan.formulations.boa.exact.costs import cost_steps, find_least_paths
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import cost_steps, describe, find_least_paths
 from optplan.formulations.boa.exact.feasibility import answer_beyond, weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.paths import add_up, list_better, solve_costs
 from optplan.formulations.boa.exact.peak.demand import find_demand, follow_branch
-from optplan.formulations.boa.laws.commitments import Bill, Tariff, bill_demand, sum_beyond
-from optplan.formulations.boa.laws.demand import Demand, count_jobs
+from optplan.formulations.boa.laws.demand import Bill, Demand, Tariff, bill_demand, count_jobs, sum_beyond
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
 from optplan.solvers.paths.search import Effort, OutOfEffortError

@@ -35,8 +35,7 @@ from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.description import in_order
+from optplan.formulations.boa.exact.costs import cost_steps, in_order
 from optplan.formulations.boa.exact.feasibility import (
     answer_if_infeasible,
     infeasible_answer,

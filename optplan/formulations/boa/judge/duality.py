@@ -15,7 +15,7 @@ from optplan.contracts.judgement import PathCosts, keep_latest, repeat_layers
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.data.options import Options
-from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
+from optplan.formulations.boa.laws.bands import best_width, formula_speed
 from optplan.formulations.boa.laws.demand import Stay
 from optplan.judging.enumeration import least_path
 from optplan.progress import Stopwatch

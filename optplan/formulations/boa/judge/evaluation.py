@@ -63,7 +63,7 @@ from optplan.formulations.boa.judge.following import (
     types_along,
 )
 from optplan.formulations.boa.laws.bands import apply_speeds, find_bands, list_pairs
-from optplan.formulations.boa.laws.commitments import bill_demand
+from optplan.formulations.boa.laws.demand import bill_demand
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit

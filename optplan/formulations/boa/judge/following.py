@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import JUDGE_TOLERANCE, keep_latest
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Problem, has_real_widths
 from optplan.formulations.boa.judge.loops import recur_cells
-from optplan.formulations.boa.laws.closed_forms import formula_speed
+from optplan.formulations.boa.laws.bands import formula_speed
 from optplan.formulations.boa.laws.demand import (
     STEADY,
     Crowd,

@@ -5,6 +5,8 @@ lies the share t of the way to its upper end, or the share -t of the way to its 
 limits of any one plan fall when speeds rise, and so does the least objective within limits; so all that can become of
 either, in any truth, lies between what becomes of it at t = 1 and at t = -1 everywhere. Floors are an exception: what
 runs faster runs on fewer GPUs.
+
+Speedups that have a closed form, at real widths.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from optplan.contracts.judgement import keep_latest
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import Widths
 from optplan.schema import FloatArray
-from optplan.speedup import TableSpeedup
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,3 +88,30 @@ def apply_speeds(instance: BoaInstance, spread: Mapping[str, FloatArray]) -> Boa
             speedup[gpu_type] = TableSpeedup(gpus=widths, speedup=own[0] if len(own) == 1 else own)
         classes[name] = classes[name].replace(speedup=speedup, widths=Widths())
     return instance.replace(classes=classes)
+
+
+def formula_speed(curve: AmdahlSpeedup | PowerSpeedup, width: FloatArray) -> FloatArray:
+    """Return the speed (E,) of a closed form at real widths (E,): 1 / (f + (1 - f) / k), or k^a."""
+    if isinstance(curve, AmdahlSpeedup):
+        serial = np.asarray(curve.serial_fraction, dtype=float)
+        return np.asarray(1.0 / (serial + (1.0 - serial) / width))
+    return np.asarray(width ** np.asarray(curve.exponent, dtype=float))
+
+
+def best_width(
+    curve: AmdahlSpeedup | PowerSpeedup, wait: float, price: float, least: float, largest: float
+) -> FloatArray:
+    """Return the width in [least, largest] of the least (wait + price k) / s(k), by epoch (E,), or () for all alike."""
+    # The derivative vanishes where s'(k) (wait + price k) = price s(k).
+    if price == 0.0:
+        return np.array(largest)
+    if wait == 0.0:
+        return np.array(least)  # k / s(k) never falls
+    with np.errstate(divide="ignore", over="ignore"):
+        if isinstance(curve, AmdahlSpeedup):
+            serial = np.asarray(curve.serial_fraction, dtype=float)
+            stationary = np.sqrt(wait * (1.0 - serial) / (price * serial))
+        else:
+            exponent = np.asarray(curve.exponent, dtype=float)
+            stationary = exponent * wait / (price * (1.0 - exponent))
+    return np.clip(stationary, least, largest)

@@ -42,8 +42,7 @@ from numpy.typing import NDArray
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.costs import find_least, list_closed
-from optplan.formulations.boa.exact.description import in_order
+from optplan.formulations.boa.exact.costs import find_least, in_order, list_closed
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
 from optplan.formulations.boa.exact.paths import certify_bound, price_at
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces

@@ -25,9 +25,8 @@ from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
-from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
+from optplan.formulations.boa.exact.linked_limits import explain_division, solve_linked_paths
 from optplan.formulations.boa.exact.paths import certify_bound, write_mixture
-from optplan.formulations.boa.exact.trees import explain_division
 from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import enumerate_choices

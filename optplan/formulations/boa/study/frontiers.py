@@ -14,7 +14,7 @@ import numpy as np
 from optplan.contracts import Answer, Frontier, FrontierPoint, LagrangianCertificate, SolveRequest
 from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import describe
 from optplan.formulations.boa.exact.feasibility import too_little
 from optplan.formulations.boa.exact.layered_paths import build_layered_frontier
 from optplan.formulations.boa.exact.linked_frontier import Ends, build_linked_frontier, find_ends

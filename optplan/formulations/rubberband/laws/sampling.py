@@ -1,6 +1,6 @@
 """The sampled simulator: many executions of a plan at once, with their completion times and costs.
 
-The graph of :mod:`optplan.formulations.rubberband.laws.execution` has the same shape in every stage (grow, train in
+The graph of :mod:`optplan.formulations.rubberband.laws.lifetimes` has the same shape in every stage (grow, train in
 chains, meet at the barrier), so the critical paths of all samples (the paper's Algorithm 1) are a few array operations
 for each stage, without the graph. Costs come from the same arrays: what is held until each barrier where instances are
 billed, or who was busy where functions are (section 4.2).
@@ -31,7 +31,7 @@ from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.distributions import Distribution, NormalDistribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.convolutions import add_laws
-from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
+from optplan.formulations.rubberband.laws.lifetimes import StageRun, group_held, list_runs
 from optplan.schema import FloatArray
 
 #: Sums of at most this many draws are added up one by one.

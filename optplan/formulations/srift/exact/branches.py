@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.exact.bounds import (
+    MOST_NETWORKS,
     QUANTITIES,
     Choice,
+    ExchangeBound,
     Level,
     Remainders,
     StragglerBound,
     bound_training,
 )
-from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS, ExchangeBound
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, count_vms
-from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
-from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.formulations.srift.laws.iteration import IterationModel, expect_training, interruption_rate_per_s
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 

@@ -18,9 +18,8 @@ import numpy as np
 
 from optplan.contracts.result import Termination
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.bounds import Level, LinearRelaxation, bound_training, list_choices
+from optplan.formulations.srift.exact.bounds import ExchangeBound, Level, LinearRelaxation, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch, Kind, Nodes, Setting, list_kinds, list_others
-from optplan.formulations.srift.exact.exchanges import ExchangeBound
 from optplan.formulations.srift.exact.goals import SAME, FleetJudge, Goal, JudgedFleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.progress import Stopwatch

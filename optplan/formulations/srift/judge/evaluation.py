@@ -32,8 +32,7 @@ from collections.abc import Sequence
 from optplan.contracts.judgement import Check, Evaluation
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, count_vms
-from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
-from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.formulations.srift.laws.iteration import IterationModel, expect_training, interruption_rate_per_s
 
 
 def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:

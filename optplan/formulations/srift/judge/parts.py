@@ -13,7 +13,7 @@ from optplan.formulations.srift.data.instance import VmGroup, write_fleet
 from optplan.formulations.srift.judge.bounds import ROUNDING, Kind, Needs, StragglerFloor, Supply, divide
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
-from optplan.formulations.srift.laws.interruptions import expect_training
+from optplan.formulations.srift.laws.iteration import expect_training
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR

@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from typing import cast
 
 from optplan.errors import DataError, UsageError
+from optplan.execution.online.calculations import Terms
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order, Rules
+from optplan.execution.online.knowledge import Witness
 from optplan.execution.online.ledger import Ledger, PriceLine
 from optplan.execution.online.looks import Graph
-from optplan.execution.online.rows import RemainingTimes, Rows
-from optplan.execution.online.terms import Terms
-from optplan.execution.online.width_table import WidthTable, rows_of
-from optplan.execution.online.witness import Witness
+from optplan.execution.online.width_table import RemainingTimes, Rows, WidthTable, rows_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, as_run
 from optplan.lab.cluster.jobs import ROUND_S, Job, Places, Sight
-from optplan.lab.cluster.placing import Placer
+from optplan.lab.cluster.nodes import Placer
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.solving import frontier
 from optplan.units import SECONDS_PER_HOUR

@@ -7,9 +7,9 @@ from functools import partial
 from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.online.drift import Expectation
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import Order
+from optplan.execution.online.ledger import Expectation
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance, read_plan

@@ -19,7 +19,7 @@ from optplan.contracts import Status
 from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.gpu_types import GpuType, Spot
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import describe
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.schema import FloatArray
 from optplan.solving import solve

@@ -17,7 +17,7 @@ from optplan.contracts import Description
 from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, Branch, Policy, Problem
 from optplan.formulations.boa.data.job_classes import Widths
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import describe
 from optplan.instances.files import read_instance
 from optplan.units import Amount, BudgetUnit
 

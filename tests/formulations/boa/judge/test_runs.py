@@ -19,7 +19,7 @@ from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import state_linked, state_runs
-from optplan.formulations.boa.exact.trees import write_runs
+from optplan.formulations.boa.exact.linked_limits import write_runs
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
+from optplan.formulations.boa.laws.bands import best_width, formula_speed
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 
 CURVES = [

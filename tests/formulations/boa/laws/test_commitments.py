@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.formulations.boa.data.gpu_types import GpuType
-from optplan.formulations.boa.laws.commitments import Tariff, make_bill
-from optplan.formulations.boa.laws.demand import Demand
+from optplan.formulations.boa.laws.demand import Demand, Tariff, make_bill
 
 #: 0 to 4 GPUs in use for a fifth of the time each: 2 on average.
 UNIFORM = Demand(np.full((1, 5), 0.2))

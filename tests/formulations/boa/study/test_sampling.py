@@ -10,7 +10,7 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.study.sampling import (
+from optplan.formulations.boa.study.sensitivity import (
     EstimateErrors,
     apply_factors,
     draw_factors,

@@ -18,8 +18,7 @@ from optplan.errors import DataError, InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import as_run
-from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
-from optplan.formulations.boa.study.sensitivity import solve_robust
+from optplan.formulations.boa.study.sensitivity import EstimateErrors, apply_factors, draw_factors, solve_robust
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_boa
 from optplan.progress import Event

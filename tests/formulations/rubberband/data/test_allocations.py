@@ -10,7 +10,7 @@ from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.costs import stage_options
 from optplan.formulations.rubberband.judge.evaluation import list_costs
-from optplan.formulations.rubberband.laws.execution import list_runs
+from optplan.formulations.rubberband.laws.lifetimes import list_runs
 
 TABLE = {1: 12.0, 2: 7.0, 4: 4.0, 8: 2.5, 16: 2.0}
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
+from optplan.formulations.rubberband.laws.lifetimes import StageRun, list_runs
 from tests.conftest import Later
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.execution import Cohort, StageRun, group_held, list_runs
+from optplan.formulations.rubberband.laws.lifetimes import Cohort, StageRun, group_held, list_runs
 
 
 def build(*stages: tuple[int, int], gpus_per_instance: int = 4, **training: Any) -> RubberBandInstance:  # noqa: ANN401

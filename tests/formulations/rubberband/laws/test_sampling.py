@@ -16,7 +16,7 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.evaluation import evaluate, on_time_probability
 from optplan.formulations.rubberband.laws import sampling
-from optplan.formulations.rubberband.laws.execution import list_runs
+from optplan.formulations.rubberband.laws.lifetimes import list_runs
 from optplan.formulations.rubberband.laws.sampling import (
     Drawn,
     Queue,

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, SolveRequest, Status, Termination
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.seer.data.instance import MOST_SAMPLED_ROUNDS, Bracket, SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.family import Candidate, Family
-from optplan.formulations.seer.exact.informed import solve_informed
+from optplan.formulations.seer.exact.informed import Candidate, Family, solve_informed
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.expectation import ChoiceSamples, Search, require_prior
 from optplan.formulations.seer.planning import SeerPlan

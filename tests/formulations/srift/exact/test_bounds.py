@@ -7,10 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training, list_choices
-from optplan.formulations.srift.exact.exchanges import ExchangeBound
-from optplan.formulations.srift.laws.interruptions import expect_training
-from optplan.formulations.srift.laws.iteration import IterationModel, expected_maximum
+from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, StragglerBound, bound_training, list_choices
+from optplan.formulations.srift.laws.iteration import IterationModel, expect_training, expected_maximum
 
 DrawInstance = Callable[[int], SriftInstance]
 JudgeAll = Callable[[SriftInstance], list[tuple[float, float, tuple[VmGroup, ...]]]]

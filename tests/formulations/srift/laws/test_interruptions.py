@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, VmGroup
-from optplan.formulations.srift.laws.interruptions import (
+from optplan.formulations.srift.laws.iteration import (
     count_checkpoints,
     expect_training,
     interruption_rate_per_s,

@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.study.replanning import FleetStanding, replan
-from optplan.formulations.srift.study.timelines import Happening, Timeline, build_timeline
+from optplan.formulations.srift.study.replanning import FleetStanding, Happening, Timeline, build_timeline, replan
 from optplan.instances.files import read_instance
 
 #: After 2 big VMs (of 2 GPUs) until 5 s: one with 32 samples and 4 small ones with 8.

@@ -35,8 +35,7 @@ from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.problems import PeakLimit
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.costs import cost_steps, describe
 from optplan.formulations.boa.exact.feasibility import answer_beyond, weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths

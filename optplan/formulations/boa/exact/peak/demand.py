@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Problem
-from optplan.formulations.boa.laws.closed_forms import formula_speed
+from optplan.formulations.boa.laws.bands import formula_speed
 from optplan.formulations.boa.laws.demand import (
     Crowd,
     Demand,
