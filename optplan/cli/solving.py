@@ -250,7 +250,7 @@ def solve(
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
             print_answer(*presenter.present_result(instance, result))
-            _print_steps(instance, result, settings)
+            _print_widths(instance, result, settings)
         names = (name for name in compare if not signals.exit_code)
         rivals = _solve_rivals(instance, names, settings | {"ranges": False}, outputs)
         if outputs.as_json:
@@ -352,18 +352,21 @@ def _explain(
     return explanation
 
 
-def _print_steps(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
-    """Say what steps between widths cost a plan of BOA: it is solved with all widths for that."""
-    from optplan.formulations.boa.study.node_rounding import allow_all
-    from optplan.reporting.boa.phrases import say_steps
+def _print_widths(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
+    """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
+    from optplan.formulations.boa.study.node_rounding import allow_all, list_wider
+    from optplan.reporting.boa.phrases import has_slack, say_steps, say_wider
     from optplan.solving.asking import AUTO
 
     if not isinstance(instance, optplan.BoaInstance) or result.objective is None:
         return
+    quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
     free = allow_all(instance)
     if free is not None:
-        quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
         print_answer("", say_steps(result, _solve(free, AUTO, quick)))
+    if has_slack(instance, result):
+        wider = {(name, width): _solve(other, AUTO, quick) for name, width, other in list_wider(instance)}
+        print_answer("", say_wider(result, wider))
 
 
 def _write_files(

@@ -43,7 +43,7 @@ FORMULATION = Formulation(
     judge_demand=f"{_HERE}.judge.following:judge_demand",
     proofs=f"{_HERE}.judge.duality:list_proofs",
     check_tree=f"{_HERE}.judge.trees:check_tree",
-    describe=f"{_HERE}.exact.description:describe",
+    describe=f"{_HERE}.exact.costs:describe",
     build_plan=f"{_HERE}.planning:build_plan",
     state_model=f"{_HERE}.models.statement:state_model",
     state_convex_model=f"{_HERE}.models.conic:state_convex_model",
@@ -51,7 +51,7 @@ FORMULATION = Formulation(
     build_frontier=f"{_HERE}.study.frontiers:build_frontier",
     explain=f"{_HERE}.study.explaining:explain",
     analyse_sensitivity=f"{_HERE}.study.sensitivity:analyse_sensitivity",
-    estimate_errors=f"{_HERE}.study.sampling:EstimateErrors",
+    estimate_errors=f"{_HERE}.study.sensitivity:EstimateErrors",
     sensitivity_type=f"{_HERE}.study.sensitivity:BoaSensitivity",
     solvers=(
         _exact(

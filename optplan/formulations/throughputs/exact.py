@@ -1,7 +1,4 @@
-"""The exact solver: every choice with what it takes; the best within the limits, or why there is none.
-
-The trade-off between time and money: every choice that no other beats in both.
-"""
+"""The exact solver: every choice with what it takes; the best within the limits, or why there is none."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.parts import Description
 from optplan.contracts.proofs import BoundProof, Hopeless, Infeasibility, TreeCertificate
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
@@ -131,21 +127,3 @@ def _explain(instance: ThroughputsInstance, choices: Sequence[VmChoice], *, cert
     if all(one.least is None for one in nearest):
         factor = min(max(each.used[name] / most for name, most in limits.items()) for each in choices)
     return explain_limits(instance, nearest, "choice", factor=factor, certificate=prove())
-
-
-def build_pareto(instance: ThroughputsInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between time and cost; limits are ignored, the objective says which is which."""
-    goal, (limit, unit) = goal_of(instance), instance.traded_limit(request.limit)
-    left, points = list_choices(instance), []
-    while (best := find_least(left, limit)) is not None:
-        points.append(
-            ParetoPoint(
-                limit=best.used[limit],
-                objective=best.used[goal],
-                bound=best.used[goal],
-                measures={"time_s": best.used[DEADLINE], "cost_usd": best.used[BUDGET]},
-                solution=best.solution,
-            )
-        )
-        left = [each for each in left if each.used[goal] < best.used[goal] * (1.0 - SAME)]
-    return ParetoFrontier.of(instance, (limit, unit), points, exact=True, seconds=request.stopwatch.elapsed_s)

@@ -1,4 +1,4 @@
-"""BOA's budgets, limits and answers in plain words."""
+"""BOA's budgets, limits and answers in plain words, and what is said of widths that a plan may not have."""
 
 from __future__ import annotations
 
@@ -274,3 +274,21 @@ def say_steps(result: Result[Solution], free: Result[Solution]) -> str:
         return "With all widths between these, jobs would finish no earlier."
     sooner = f"in {format_duration(free.objective)} on average: these steps cost {format_share(saved)}"
     return f"With all widths between these, jobs would finish {sooner}."
+
+
+def say_wider(result: Result[Solution], wider: Mapping[tuple[str, int], Result[Solution]]) -> str:
+    """Say that more budget buys nothing, and which width, of the best plans with one more allowed, would gain most."""
+    nothing = "More budget buys nothing: every class has the widths that are best for it."
+    gains = {
+        choice: (result.objective or 0.0) - found.objective
+        for choice, found in wider.items()
+        if found.objective is not None
+    }
+    known = [name for name, _ in wider]
+    if not known:
+        return f"{nothing} Wider ones have no speedup in the data: measure them."
+    (name, width), gain = max(gains.items(), key=lambda item: item[1], default=((known[0], 0), 0.0))
+    if gain <= ROUNDING * (result.objective or 0.0):
+        return f"{nothing} The next wider ones would gain nothing."
+    sooner = f"jobs would finish {format_small_duration(gain)} earlier on average"
+    return f"{nothing} The next width to allow is {count_gpus(width)} for {name}: {sooner}."

@@ -4,11 +4,12 @@ A job on k GPUs of nodes of g fills floor(k / g) nodes; what is over shares node
 at any time, the jobs of each width are Poisson, so nodes are sum of floor(k / g) m_k and the expected bins of Poisson
 numbers of remainders (with g = 4 n3 + ceil(n2 / 2) + ceil((n1 - n3 - 2 (n2 mod 2))+ / 4)).
 
-What steps between widths cost: against all widths between them.
+Which widths are allowed, and what others would be worth: all of them, or wider ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +90,24 @@ def allow_all(instance: BoaInstance) -> BoaInstance | None:
         return None
     classes = {name: each.replace(widths=_free(each.widths)) for name, each in instance.classes.items()}
     return instance.replace(widths=_free(instance.widths), classes=classes)
+
+
+def list_wider(instance: BoaInstance) -> Iterator[tuple[str, int, BoaInstance]]:
+    """Yield by class the next known width, or by formula twice the widest, and the problem that allows it."""
+    for name, job_class in instance.classes.items():
+        wider: set[int] = set()
+        allowed: IntArray = np.zeros(0, dtype=np.int64)
+        for gpu_type, speedup in job_class.speedup.items():
+            own, known = instance.allowed_widths(name, gpu_type), speedup.known_widths()
+            if not own.size:
+                continue  # interruptions come faster than restarts at all of them
+            allowed = np.union1d(allowed, own)
+            beyond = np.array([2 * own[-1]]) if known is None else known[known > own[-1]]
+            wider |= {int(beyond[0])} if beyond.size else set()
+        if wider and len(job_class.speedup) == 1:
+            width = min(wider)
+            rule = Widths(only=[*allowed.tolist(), width])
+            yield name, width, instance.replace(classes=dict(instance.classes) | {name: job_class.replace(widths=rule)})
 
 
 def _free(rule: Widths | None) -> Widths | None:

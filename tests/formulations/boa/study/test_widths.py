@@ -1,4 +1,4 @@
-"""Steps between widths, and a budget that widths cannot use."""
+"""Steps between widths, and what other widths would be worth."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import Steps, Widths
-from optplan.formulations.boa.study.node_rounding import allow_all
-from optplan.reporting.boa.phrases import say_answer, say_steps
+from optplan.formulations.boa.study.node_rounding import allow_all, list_wider
+from optplan.reporting.boa.phrases import say_answer, say_steps, say_wider
 from optplan.solving import solve
 
 
@@ -89,9 +89,19 @@ def test_what_steps_cost_is_said() -> None:
     assert allow_all(free) is None
 
 
-def test_slack_is_said() -> None:
-    """On 4 GPUs at most a job takes 30 min and holds 2 GPUs on average of 10; on up to 16, all of 3 are used."""
+def test_slack_names_the_width_to_allow_next() -> None:
+    """On 4 GPUs at most a job takes 30 min and holds 2 GPUs on average of 10; on 8 it takes 21 min 13 s."""
     instance = _make({"max": 4}, budget="10gpu")
-    assert "of which 2 are used, jobs finish in 30 min 00 s" in say_answer(instance, solve(instance))
+    result = solve(instance)
+    assert "of which 2 are used, jobs finish in 30 min 00 s" in say_answer(instance, result)
+    wider = {(name, width): solve(other) for name, width, other in list_wider(instance)}
+    assert list(wider) == [("a", 8)]
+    assert "The next width to allow is 8 GPUs for a: jobs would finish 8 min 47 s earlier" in say_wider(result, wider)
+
+
+def test_widths_that_were_not_measured_are_to_be_measured() -> None:
+    """A table that ends says nothing of wider widths; where a budget binds, nothing is said to be unused."""
+    instance = _make(None, budget="10gpu", table={1: 1.0, 2: 1.5})
+    assert say_wider(solve(instance), {}).endswith("Wider ones have no speedup in the data: measure them.")
     binding = _make({"max": 16}, budget="3gpu")
     assert "used" not in say_answer(binding, solve(binding))
