@@ -42,7 +42,7 @@ def profiles_options(*, required: bool) -> Callable[[F], F]:
         click.option(
             "--slowdown/--no-slowdown",
             default=False,
-            help="Of Sia's: whether times get the factor that Sia fitted to its physical cluster; not by default.",
+            help="Of Sia's: whether times get the factor that Sia fitted to its physical cluster.",
         ),
         click.option(
             "--timing",

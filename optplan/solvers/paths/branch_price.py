@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -50,8 +50,7 @@ class BranchAndPrice:
     """The state of one search.
 
     ``unit`` is a value of the size of a plan's; a plan is not looked for from ``value`` on; ``report`` is called from
-    time to time; of the paths of ``known`` plans, (G, E) each of the same graphs under whatever masks, those that keep
-    these are tried first.
+    time to time.
     """
 
     def __init__(
@@ -62,10 +61,9 @@ class BranchAndPrice:
         effort: Effort,
         value: float = math.inf,
         report: Callable[[BranchAndPrice], None] | None = None,
-        known: Sequence[NodeArray] = (),
     ) -> None:
         self.problem, self.graphs, self.limits = problem, problem.graphs, problem.limits
-        self.gap, self.effort, self.report, self.known = gap, effort, report, known
+        self.gap, self.effort, self.report = gap, effort, report
         self.master = RestrictedMaster(
             problem.graphs, problem.limits, unit, TUNING.artificial_cost, TUNING.column_memory, TUNING.most_counts
         )
@@ -110,7 +108,6 @@ class BranchAndPrice:
         """
         if not self._refresh():
             return
-        self._add_known()
         self._requeue(_Open(self.root, np.packbits(self.mask), self.runs.copy(), self._copy_basis()))
         while self.open and self.open[0][0] < self.cutoff:
             problem: _Open | None = heapq.heappop(self.open)[2]
@@ -140,17 +137,6 @@ class BranchAndPrice:
         """Whether what is proven gains more by the part of least bound than by going deeper into this one."""
         least = self.open[0][0] if self.open else problem.part.bound
         return problem.part.bound > least + TUNING.plunge * (self.cutoff - least)
-
-    def _add_known(self) -> None:
-        """Put the known paths that keep the masks into the master."""
-        seen = set()
-        for plan in self.known:
-            self.master.reserve()
-            for g in range(self.graphs.num_graphs):
-                key = (g, plan[g].tobytes())
-                if key not in seen and self.graphs.follow(g, plan):
-                    self.master.add(g)
-                seen.add(key)
 
     def _copy_basis(self) -> IntArray:
         return np.asarray(self.master.basis)[: self.master.size].copy()

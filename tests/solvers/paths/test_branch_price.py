@@ -163,27 +163,6 @@ def test_searches_find_the_best_of_all_choices(seed: int) -> None:
     assert searched.bound >= best * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_known_plans_do_not_change_the_optimum(seed: int) -> None:
-    """Over 20 draws and masks: paths of the best plan without masks, kept or not, leave the optimum what it is."""
-    graphs, kinds, own, limits = draw(seed)
-    problem = run_problem.state_runs(graphs, kinds, own, limits)
-    assert problem is not None
-    closed = np.asarray(problem.graphs.closed)
-    given = closed.copy()
-    free = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
-    free.run(100_000)
-    masks = (np.random.default_rng(seed).random(closed.shape) < 0.2).astype(np.uint8)
-    found = []
-    for known in ([], [] if free.plan is None else [free.plan, free.plan]):
-        closed[:] = given | masks
-        searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort(), known=known)
-        searched.run(100_000)
-        found.append(searched.value)
-    assert found[1] == pytest.approx(found[0], rel=1e-7)
-    assert found[0] >= free.value * (1 - 1e-7)
-
-
 def test_searches_near_a_plan_find_the_best_that_shares_paths_with_it() -> None:
     """From the worst plan of three paths the first search frees two of them; in the end freeing any two is in vain."""
     seen = 0
