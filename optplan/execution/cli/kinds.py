@@ -11,10 +11,8 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UnsupportedError, UsageError
@@ -131,28 +129,26 @@ class RunKind(ABC):
     @property
     def OPTIONS(self) -> frozenset[str]:  # noqa: N802 - as modules have it
         """Parameters of ``optplan run PLAN`` that it takes."""
-        return self._list_parameters() | self.OWN | {"out", "events", "report"}
+        return self.RESUMED - {"abort"} | self.OWN | {"out"}
 
     @property
     def RESUMED(self) -> frozenset[str]:  # noqa: N802 - as modules have it
         """Parameters of ``optplan run --resume`` that it takes."""
-        return self._list_parameters() | {"abort", "events", "report"}
+        from optplan.execution.runs import type_of
 
-    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None, *, seen: bool = False) -> Told:
-        """Follow a plan to its end, and write what happens into a file; with ``seen``, say how it went for a page."""
+        fields = type_of(self.KIND).options_type.model_fields.keys()
+        return frozenset({*fields, *(_TERMS if "terms" in fields else ()), "abort", "events", "report"})
+
+    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None) -> Any:  # noqa: ANN401 - of its kind
+        """Follow a plan to its end, and write what happens into a file."""
         from optplan.execution.cli.run_view import listening
 
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
         fields = _fill(given, plan)
-        with ExitStack() as held:
-            if seen and fields.get("executor", "virtual") == "virtual" and "out" not in own:
-                own["out"] = Path(held.enter_context(TemporaryDirectory()))
-            out = own.get("out")
-            with listening(events, self.view(plan, fields)) as listener:
-                outcome = self.begin(plan, own, listener, fields)
-            return self.look(out) if seen and out is not None else Told(outcome, plan.instance_name)
+        with listening(events, self.view(plan, fields)) as listener:
+            return self.begin(plan, own, listener, fields)
 
-    def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
+    def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Any:  # noqa: ANN401 - of its kind
         """Go on with the run in a folder, as :meth:`follow` does."""
         from optplan.execution.cli.run_view import listening
         from optplan.execution.runs import read_run, resume
@@ -162,7 +158,7 @@ class RunKind(ABC):
         if "terms" in fields:  # each is an option of its own, and the others stay
             fields["terms"] = run.options.terms.to_json_data() | fields["terms"]
         with listening(events, self.view(run.plan, fields, run)) as listener:
-            return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
+            return resume(folder, abort=abort, listener=listener, **fields)
 
     def read(self, folder: Path) -> Told:
         """Read how the run in a folder stands."""
@@ -213,18 +209,12 @@ class RunKind(ABC):
             return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on{held}", False
         return f"{folder}: nobody follows it; it {'has ended' if outcome.status == 'ended' else 'is paused'}", True
 
-    def _list_parameters(self) -> frozenset[str]:
-        from optplan.execution.runs import type_of
-
-        fields = type_of(self.KIND).options_type.model_fields.keys()
-        return fields | _TERMS if "terms" in fields else frozenset(fields)
-
 
 def face_of(outcome: Outcome) -> Face:
     """Show what became of a run as commands do, with the picture of its kind."""
     from optplan.reporting.faces import Face
 
-    kind = _run_kind(outcome.kind)
+    kind: RunKind = resolve_name(_KINDS[outcome.kind])
     return Face(kind.present(outcome), lambda: kind.draw(outcome), f"run of a {outcome.kind}", last=_LAST_LINES)
 
 
@@ -237,9 +227,11 @@ def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:
     from optplan.contracts.plan import UnitKind
     from optplan.formulations.srift.planning import SriftPlan
 
+    name = "fleet" if isinstance(plan, SriftPlan) and "train" not in options else "search"
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
-        return _run_kind("stream")
-    return _run_kind("fleet" if isinstance(plan, SriftPlan) and "train" not in options else "search")
+        name = "stream"
+    kind: RunKind = resolve_name(_KINDS[name])
+    return kind
 
 
 def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
@@ -267,11 +259,6 @@ def name_held(outcome: Outcome, folder: Path) -> str:
     if not outcome.held or outcome.virtual:
         return ""
     return f"; nodes that are still held: {', '.join(outcome.held)} (--resume {folder} --abort gives them back)"
-
-
-def _run_kind(name: str) -> RunKind:
-    found: RunKind = resolve_name(_KINDS[name])
-    return found
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
