@@ -228,23 +228,19 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
         return 0
     kind, process = kind_of_folder(folders[0]), find_holder(folders[0])
     if serve:
-        return _serve(folders[0], outputs)
+        from optplan.execution.cli.live import serve_page
+
+        def tell(address: str) -> None:
+            if as_json:
+                print_json({"address": address})
+            note(f"serving the page of {folders[0]} at {address} until Ctrl-C")
+
+        serve_page(folders[0], tell)
+        return 0
     told = kind.read(folders[0])
     # A service or an export says itself whether it runs.
     said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"] if kind.RESUMED else []
     outputs.answer(told.outcome, lambda: [*said, *kind.present(told.outcome)])
-    return 0
-
-
-def _serve(folder: Path, outputs: Outputs) -> int:
-    from optplan.execution.cli.live import serve_page
-
-    def tell(address: str) -> None:
-        if outputs.as_json:
-            print_json({"address": address})
-        note(f"serving the page of {folder} at {address} until Ctrl-C")
-
-    serve_page(folder, tell)
     return 0
 
 

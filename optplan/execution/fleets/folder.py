@@ -49,15 +49,14 @@ _SAID |= dict.fromkeys(("iterations", "order", "ended", "left"), int)
 _TAIL = 8_192
 
 
-@dataclass
-class Ranks:
+@dataclass(kw_only=True)
+class Ranks(Heard):
     """The ranks of a fleet, as far as they were heard of."""
 
     said: Mapping[str, Any]
     #: By file, up to where it was read; and whether all were looked at.
     offsets: dict[Path, int] = field(default_factory=dict)
     is_known: bool = False
-    heard: Heard = field(default_factory=Heard)
     #: What the rank that stores said with its last iteration.
     metrics: Mapping[str, Any] = field(default_factory=dict)
     #: Processes that this executor has started, by rank; and whether a command of the user's has ended all of them.
@@ -72,7 +71,7 @@ class Ranks:
     @property
     def have_left(self) -> bool:
         """Whether all of them have said that they end."""
-        return len(self.heard.left) == len(self.said["ranks"])
+        return len(self.left) == len(self.said["ranks"])
 
 
 def ranks_of(running: Running[Ranks]) -> Ranks:
@@ -107,10 +106,10 @@ class FolderFleet(QueueExecutor[Ranks]):
         running = self._running.get(operation)
         if running is None:
             return
-        heard = ranks_of(running).heard
+        ranks = ranks_of(running)
         if not (running.folder / STOP).exists():
             with contextlib.suppress(OSError):  # no room to ask in
-                write(running.folder / STOP, {"rank": min(heard.last_s.keys() - heard.left, default=0)})
+                write(running.folder / STOP, {"rank": min(ranks.last_s.keys() - ranks.left, default=0)})
         super().stop(operation, grace_s)
 
     # -------------------------------------------------------------------------------------------------------- starting
@@ -143,7 +142,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         return self._launch(operation, folder, self._log_of(operation.trial))
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> Ranks:  # noqa: ARG002 - its folder says it
-        ranks = Ranks(read(folder / OPERATION) or {})
+        ranks = Ranks(said=read(folder / OPERATION) or {})
         if not (folder / STOP).exists():
             self._start(folder.resolve(), ranks, log.resolve())
         return ranks
@@ -181,12 +180,12 @@ class FolderFleet(QueueExecutor[Ranks]):
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]
-                if rank not in ranks.heard.last_s:
+                if rank not in ranks.last_s:
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
                     self._take(running, ranks, told.Reported(now_s, operation, rank, trouble=trouble, left=True))
 
     def _take(self, running: Running[Ranks], ranks: Ranks, report: told.Reported) -> None:
-        ranks.heard.take(report)
+        ranks.take(report)
         if report.metrics and report.rank == ranks.said["source"]:
             ranks.metrics = report.metrics
         self._events.append(report)
@@ -201,13 +200,13 @@ class FolderFleet(QueueExecutor[Ranks]):
 
     def _conclude(self, running: Running[Ranks]) -> Event:
         operation, now_s, ranks = running.operation, self.now_s(), ranks_of(running)
-        done, busy_s, heard = running.iterations, now_s - operation.wanted_s, ranks.heard
-        checkpoint = told.Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
-        complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
+        done, busy_s = running.iterations, now_s - operation.wanted_s
+        checkpoint = told.Checkpoint(ranks.stored, "") if ranks.stored else operation.checkpoint
+        complete, stored = ranks.said["source"] in ranks.ended, ranks.stored_iterations or operation.from_iterations
         if complete or running.kill_at_s is not None:
             stored = done if complete else stored
             return told.OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
-        why = heard.trouble or "all of its ranks have ended before its time"
+        why = ranks.trouble or "all of its ranks have ended before its time"
         return told.OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
 
 
@@ -368,7 +367,6 @@ def read_iterations(root: Path, operation: str) -> int:
     """Return the iterations that the ranks of a fleet say they have done in all; 0 where they have not said any."""
     done = 0
     for path in (root / "operations" / operation / RANKS).glob("*.jsonl"):
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            done = max([done, *(said.get("iterations", 0) for said in map(_understand, file))])
+        lines, _ = read_new_lines(path, max(0, path.stat().st_size - _TAIL))
+        done = max([done, *(said.get("iterations", 0) for said in map(_understand, lines))])
     return done
