@@ -160,9 +160,12 @@ class Monitor(Loop[FleetState]):
             why = f"ranks are stuck: {self._heard.trouble or 'a process has gone'}"
         else:
             return
-        rank = self._choose_rank(attempt, taken, now_s)
+        there = self._list_there(attempt, now_s)
+        going = {rank for name in taken for rank in attempt.operation.ranks[name]}
+        # The lowest, best of a VM that stays.
+        rank = next(iter([*(rank for rank in there if rank not in going), *there]), None)
         is_late = now_s >= attempt.asked_s + terms.grace_s
-        if attempt.order > attempt.answered and attempt.rank in self._list_there(attempt, now_s) and not is_late:
+        if attempt.order > attempt.answered and attempt.rank in there and not is_late:
             return
         if not 0 < attempt.order <= attempt.answered and rank is not None and not is_late:
             self._note(told.CheckpointWanted(now_s, attempt.operation.id, attempt.order + 1, rank, why))
@@ -226,12 +229,6 @@ class Monitor(Loop[FleetState]):
         there = (vm for vm in attempt.operation.place if nodes[vm].phase is not Phase.LOST)
         ranks = {rank for vm in there for rank in attempt.operation.ranks[vm]} & last_s.keys() - self._heard.left
         return sorted(rank for rank in ranks if now_s < max(last_s[rank], self._since_s) + self._silence_s)
-
-    def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
-        """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
-        there = self._list_there(attempt, now_s)
-        going = {rank for name in taken for rank in attempt.operation.ranks[name]}
-        return next((rank for rank in there if rank not in going), there[0] if there else None)
 
     def _wait_until(self, now_s: float) -> float:
         """Return when to look again though nothing is heard: at once where something was decided."""
