@@ -40,8 +40,8 @@ _TIMES, _LEAST_STEP_S = 20, 300.0
 _EXECUTORS = {
     "local": ("local:LocalExecutor", "fleets.folder:LocalFleet"),
     "command": ("command_executor:CommandExecutor", "fleets.folder:CommandFleet"),
-    "slurm": ("slurm:SlurmExecutor", "fleets.clusters:SlurmFleet"),
-    "ray": ("ray_cluster:RayExecutor", "fleets.clusters:RayFleet"),
+    "slurm": ("slurm:SlurmExecutor", "fleets.folder:SlurmFleet"),
+    "ray": ("ray_cluster:RayExecutor", "fleets.folder:RayFleet"),
 }
 #: By what an executor knows the processes of an operation.
 Handle = TypeVar("Handle")

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.fleets.virtual import Course, VirtualFleet
+from optplan.execution.fleets.running import Course, VirtualFleet
 from optplan.execution.folders import FolderSettings, make_executor
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, Operation

@@ -13,8 +13,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.execution.fleets.folder import LocalFleet
-from optplan.execution.fleets.running import watch
-from optplan.execution.fleets.virtual import VirtualFleet
+from optplan.execution.fleets.running import VirtualFleet, watch
 from optplan.execution.journal import Journal
 from optplan.execution.local import LocalExecutor
 from optplan.execution.records import Ended, NodeReleasing, NodeWanted, Record

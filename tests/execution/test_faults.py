@@ -20,8 +20,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution import journal as journals
-from optplan.execution.fleets.running import watch
-from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
+from optplan.execution.fleets.running import Course, Loss, VirtualFleet, watch
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import (
     Event,

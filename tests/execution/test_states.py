@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.fleets.running import watch
+from optplan.execution.fleets.running import Course, Loss, watch
 from optplan.execution.fleets.state import FleetState
-from optplan.execution.fleets.virtual import Course, Loss
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event
 from optplan.execution.records import EpochDone, NodeChanged, OperationFailed, PlaceLeft, Record, decode, encode

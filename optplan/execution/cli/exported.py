@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.contracts.modes import Mode
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
+from optplan.execution.cli.run_page import tell_history
 from optplan.execution.exports.promotion import Exported, read_export, read_shown
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
 from optplan.execution.scheduler import read_metric
@@ -65,7 +66,7 @@ def build_page(told: Told) -> Page:
     badge = ("done", "good") if facts["winner"] is not None else ("running" if facts["running"] else "waiting", "fair")
     own = Section("facts", "How it stands", [Definitions(_list_facts(facts))])
     lead = f"Jobs of {facts['target']}, as files in the folder tell of them; which nodes they had, these do not say."
-    return Page(told.name, title, lead, *badge, sections=told.tell_history(own), window_title="export")
+    return Page(told.name, title, lead, *badge, sections=tell_history(told.history, [own]), window_title="export")
 
 
 def list_logs(folder: Path) -> dict[str, Path]:

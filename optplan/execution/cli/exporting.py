@@ -73,7 +73,7 @@ def export(
     """
     from optplan.execution.exports.folder import divide_commands, write_folder
     from optplan.execution.exports.folder import export as export_plan
-    from optplan.execution.exports.steps import kind_of
+    from optplan.execution.exports.request import kind_of
     from optplan.instances.files import read_plan
 
     given = {name: value for name, value in options.items() if value is not None}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.fleets.running import FleetOutcome, watch
-from optplan.execution.fleets.virtual import Course, Loss
+from optplan.execution.fleets.running import Course, FleetOutcome, Loss, watch
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.reporting.pages import Card

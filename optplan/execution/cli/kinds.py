@@ -1,7 +1,8 @@
 """The kinds of plans that run, and of folders that there are, as the command line knows them.
 
 A kind of runs says what options it takes beyond those of its record, how one begins, how what happens is told, and
-what became of it (:class:`RunKind`, a subclass in a module of its own each). All else is the same for all.
+what became of it (:class:`RunKind`, a subclass in a module of its own each). All else is the same for all, also what is
+shown while a plan is followed: a line for what is worth one, and of searches on a terminal one line that changes.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 
-from optplan.errors import UnsupportedError, UsageError
+from optplan.cli.console import note
+from optplan.errors import OutputError, UnsupportedError, UsageError, show_text
+from optplan.execution import records as told
 from optplan.execution.journal import COUNT
+from optplan.units import format_duration
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.cli.run_view import RunView
     from optplan.execution.history import History
     from optplan.execution.journal import Kind
     from optplan.execution.runs import Listener, Outcome
@@ -66,11 +71,91 @@ class Told(NamedTuple):
     history: History | None = None  #: How a run went; None where nobody asked.
     torn: str = ""  #: What is wrong with its journal.
 
-    def tell_history(self, *own: Section) -> list[Section]:
-        """Tell how a run went, where that is known, with sections of its kind's own before what happened."""
-        from optplan.execution.cli.run_page import tell_history
 
-        return [*own] if self.history is None else tell_history(self.history, own)
+#: What is said of records wherever there are such, and in fleets besides.
+_SAID: dict[type[told.Record], str] = {
+    told.OperationFailed: "{0.operation}: {0.why}",
+    told.TrialDropped: "gave up {0.trial}: {0.why}",
+    told.CheckpointWanted: "rank {0.rank} is asked for a checkpoint: {0.why}",
+    told.TablePublished: "new widths: {0.why}",
+    told.Replanned: "{0.why}",
+    told.Noted: "{0.text}",
+}
+_OF_FLEETS = {
+    told.OperationWanted: "{0.operation} is started on {1} VMs",
+    told.OperationStarted: "{0.operation} is there and trains",
+}
+
+
+class RunView:
+    """Says what happens in a run of a kind."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def __call__(self, record: told.Record) -> list[str]:
+        """Return the lines that say what a record tells, where it is worth any."""
+        text = self.say(record)
+        return [f"[{format_duration(round(record.t, 1))}] {text}"] if text else []
+
+    def say(self, record: told.Record) -> str:
+        """Say in a line what has happened; empty for what readers need not know."""
+        from optplan.reporting.phrases import format_amount, format_seconds
+
+        match record:
+            case told.OperationFailed(blameless=True) if self._kind == "fleet":
+                return ""
+            case told.NodeChanged(phase="lost"):
+                return f"{record.node} is lost: {record.why}"
+            case told.NodeChanged(phase="ready") if record.why:
+                return f"{record.node} {record.why}: it is taken back"
+            case told.NodeNoticed():
+                return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
+            case told.Reported():
+                return f"rank {record.rank} has stored {record.iterations or 0:,} iterations"
+            case told.Resumed():
+                given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
+                limits = ", ".join(f"{name} {format_amount(name, each)}" for name, each in given if each is not None)
+                return f"limits from now on: {limits}" if limits else ""
+        said = _SAID | (_OF_FLEETS if self._kind == "fleet" else {})
+        return said.get(type(record), "").format(record, len(getattr(record, "place", ())))
+
+    def line(self, now_s: float) -> str:  # noqa: ARG002 - of a search there is more to say
+        """Say on a terminal how far it is; empty where that is not told."""
+        return ""
+
+
+@contextmanager
+def listening(events: Path | None, view: RunView) -> Iterator[Callable[[told.Record], None]]:
+    """Make a listener that writes events into a file, where there is one, and notes what is said of them.
+
+    On a terminal the last line of a search changes with every record.
+    """
+    with ExitStack() as held:
+        file = None if events is None else held.enter_context(_open_events(events))
+        status: Status | None = None
+        if sys.stderr.isatty() and view.line(0.0):
+            from rich.console import Console
+
+            status = held.enter_context(Console(stderr=True).status("starting"))
+
+        def listen(record: told.Record) -> None:
+            if file is not None and not isinstance(record, told.MetricsShown):  # each was written when it came
+                file.write(told.encode(record) + "\n")
+                file.flush()
+            for text in view(record):
+                note(text)
+            if status is not None:
+                status.update(show_text(view.line(record.t)))
+
+        yield listen
+
+
+def _open_events(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"--events: {path} cannot be written ({error.strerror})") from None
 
 
 class RunKind(ABC):
@@ -89,8 +174,6 @@ class RunKind(ABC):
 
     def view(self, *_: Any, **__: Any) -> RunView:  # noqa: ANN401 - of a plan, its options, and a run that goes on
         """Return what says what happens in a run that begins or goes on."""
-        from optplan.execution.cli.run_view import RunView
-
         return RunView(self.KIND)
 
     @abstractmethod
@@ -110,6 +193,7 @@ class RunKind(ABC):
 
     def build_page(self, told: Told) -> Page:
         """Build the page of a run."""
+        from optplan.execution.cli.run_page import tell_history
         from optplan.reporting.pages import Definitions, Page, Section
 
         outcome, account = told.outcome, self.tell(told.outcome)
@@ -121,7 +205,7 @@ class RunKind(ABC):
         lead = "; ".join(filter(None, (account.clock, outcome.why)))
         warnings = [f"{told.torn}. What follows is what can still be read."] if told.torn else []
         window = f"{'virtual ' if outcome.virtual else ''}run of {told.name or 'a plan'}"
-        page = Page(told.name, account.title, lead, *badge, warnings, account.cards, told.tell_history(*own))
+        page = Page(told.name, account.title, lead, *badge, warnings, account.cards, tell_history(told.history, own))
         return page._replace(window_title=window)
 
     def draw(self, outcome: Any) -> Figure:  # noqa: ANN401 - of its kind
@@ -131,30 +215,25 @@ class RunKind(ABC):
     @property
     def OPTIONS(self) -> frozenset[str]:  # noqa: N802 - as modules have it
         """Parameters of ``optplan run PLAN`` that it takes."""
-        return self._list_parameters() | self.OWN | {"out", "events", "report"}
+        return self.RESUMED - {"abort"} | self.OWN | {"out"}
 
     @property
     def RESUMED(self) -> frozenset[str]:  # noqa: N802 - as modules have it
         """Parameters of ``optplan run --resume`` that it takes."""
-        return self._list_parameters() | {"abort", "events", "report"}
+        from optplan.execution.runs import type_of
 
-    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None, *, seen: bool = False) -> Told:
-        """Follow a plan to its end, and write what happens into a file; with ``seen``, say how it went for a page."""
-        from optplan.execution.cli.run_view import listening
+        fields = type_of(self.KIND).options_type.model_fields.keys()
+        return frozenset({*fields, *(_TERMS if "terms" in fields else ()), "abort", "events", "report"})
 
+    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None) -> Any:  # noqa: ANN401 - of its kind
+        """Follow a plan to its end, and write what happens into a file."""
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
         fields = _fill(given, plan)
-        with ExitStack() as held:
-            if seen and fields.get("executor", "virtual") == "virtual" and "out" not in own:
-                own["out"] = Path(held.enter_context(TemporaryDirectory()))
-            out = own.get("out")
-            with listening(events, self.view(plan, fields)) as listener:
-                outcome = self.begin(plan, own, listener, fields)
-            return self.look(out) if seen and out is not None else Told(outcome, plan.instance_name)
+        with listening(events, self.view(plan, fields)) as listener:
+            return self.begin(plan, own, listener, fields)
 
-    def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
+    def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Any:  # noqa: ANN401 - of its kind
         """Go on with the run in a folder, as :meth:`follow` does."""
-        from optplan.execution.cli.run_view import listening
         from optplan.execution.runs import read_run, resume
 
         run, abort = read_run(folder), given.pop("abort", False)
@@ -162,7 +241,7 @@ class RunKind(ABC):
         if "terms" in fields:  # each is an option of its own, and the others stay
             fields["terms"] = run.options.terms.to_json_data() | fields["terms"]
         with listening(events, self.view(run.plan, fields, run)) as listener:
-            return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
+            return resume(folder, abort=abort, listener=listener, **fields)
 
     def read(self, folder: Path) -> Told:
         """Read how the run in a folder stands."""
@@ -213,18 +292,12 @@ class RunKind(ABC):
             return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on{held}", False
         return f"{folder}: nobody follows it; it {'has ended' if outcome.status == 'ended' else 'is paused'}", True
 
-    def _list_parameters(self) -> frozenset[str]:
-        from optplan.execution.runs import type_of
-
-        fields = type_of(self.KIND).options_type.model_fields.keys()
-        return fields | _TERMS if "terms" in fields else frozenset(fields)
-
 
 def face_of(outcome: Outcome) -> Face:
     """Show what became of a run as commands do, with the picture of its kind."""
     from optplan.reporting.faces import Face
 
-    kind = _run_kind(outcome.kind)
+    kind: RunKind = resolve_name(_KINDS[outcome.kind])
     return Face(kind.present(outcome), lambda: kind.draw(outcome), f"run of a {outcome.kind}", last=_LAST_LINES)
 
 
@@ -237,9 +310,11 @@ def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:
     from optplan.contracts.plan import UnitKind
     from optplan.formulations.srift.planning import SriftPlan
 
+    name = "fleet" if isinstance(plan, SriftPlan) and "train" not in options else "search"
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
-        return _run_kind("stream")
-    return _run_kind("fleet" if isinstance(plan, SriftPlan) and "train" not in options else "search")
+        name = "stream"
+    kind: RunKind = resolve_name(_KINDS[name])
+    return kind
 
 
 def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
@@ -267,11 +342,6 @@ def name_held(outcome: Outcome, folder: Path) -> str:
     if not outcome.held or outcome.virtual:
         return ""
     return f"; nodes that are still held: {', '.join(outcome.held)} (--resume {folder} --abort gives them back)"
-
-
-def _run_kind(name: str) -> RunKind:
-    found: RunKind = resolve_name(_KINDS[name])
-    return found
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:

@@ -259,11 +259,13 @@ _MOST_ROWS, _MOST_EVENTS = 1000, 60
 _MOST_NAMES = 5
 
 
-def tell_history(history: History, own: Iterable[Section] = ()) -> list[Section]:
+def tell_history(history: History | None, own: Iterable[Section] = ()) -> list[Section]:
     """Tell how a run went: its curves, who was where, GPUs and cost, everyone in a table, and what was planned anew.
 
-    Sections of its ``own`` stand before all that happened.
+    Sections of its ``own`` stand before all that happened; where nobody knows that, they are all.
     """
+    if history is None:
+        return [*own]
     who, sections = {"stream": "jobs", "fleet": "ranks"}.get(history.kind, "trials"), []
     if any(each.curve for each in history.members):
         counts = [(sum(each.state == state for each in history.members), state) for state in reversed(LOOKS)]

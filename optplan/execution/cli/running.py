@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +20,7 @@ from optplan.cli.options import DATA, DIR, FILE, TIME, HeadedOption, flag, list_
 from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
+from optplan.execution.cli.kinds import RunKind, kind_of_folder, kind_of_plan
 from optplan.execution.fields import FleetFields, LimitFields, RunFields, SearchFields, StreamFields, TrainingFields
 from optplan.execution.online.fields import TermFields
 from optplan.execution.trial_files import find_holder
@@ -167,8 +168,7 @@ def run(
             raise UsageError("--resume: PLAN cannot be given as well; the run has its own")
         found = kind_of_folder(resumed)
         refuse_but("resumed", *found.RESUMED, why=f"cannot be given with --resume; {resumed} is of {found.NAME}")
-        told = found.resume(resumed, given, outputs.path("--events"))
-        return _finish(found, found.look(resumed) if "--report" in outputs else told, outputs)
+        return _finish(found, found.resume(resumed, given, outputs.path("--events")), resumed, outputs)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     if "abort" in given:
@@ -182,14 +182,17 @@ def run(
                 f"JOBS: {jobs} is given, and {plan} is a plan of {kind.NAME}, which has its own; leave it out"
             )
         given["jobs"] = jobs
-    told = kind.follow(followed, given, outputs.path("--events"), seen="--report" in outputs)
-    return _finish(kind, told, outputs)
+    with TemporaryDirectory() as scratch:
+        if "--report" in outputs and given.get("executor", "virtual") == "virtual":
+            given.setdefault("out", Path(scratch))  # pages are made from journals
+        out = given.get("out", Path(scratch))
+        return _finish(kind, kind.follow(followed, given, outputs.path("--events")), out, outputs)
 
 
-def _finish(kind: RunKind, told: Told, outputs: Outputs) -> int:
-    outputs.answer(told.outcome, lambda: kind.present(told.outcome))
-    outputs.save_page("--report", lambda: kind.build_page(told))
-    return outputs.exit_code(told.outcome.code)
+def _finish(kind: RunKind, outcome: Any, folder: Path, outputs: Outputs) -> int:  # noqa: ANN401 - of its kind
+    outputs.answer(outcome, lambda: kind.present(outcome))
+    outputs.save_page("--report", lambda: kind.build_page(kind.look(folder)))
+    return outputs.exit_code(outcome.code)
 
 
 @click.command(
@@ -225,23 +228,19 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
         return 0
     kind, process = kind_of_folder(folders[0]), find_holder(folders[0])
     if serve:
-        return _serve(folders[0], outputs)
+        from optplan.execution.cli.live import serve_page
+
+        def tell(address: str) -> None:
+            if as_json:
+                print_json({"address": address})
+            note(f"serving the page of {folders[0]} at {address} until Ctrl-C")
+
+        serve_page(folders[0], tell)
+        return 0
     told = kind.read(folders[0])
     # A service or an export says itself whether it runs.
     said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"] if kind.RESUMED else []
     outputs.answer(told.outcome, lambda: [*said, *kind.present(told.outcome)])
-    return 0
-
-
-def _serve(folder: Path, outputs: Outputs) -> int:
-    from optplan.execution.cli.live import serve_page
-
-    def tell(address: str) -> None:
-        if outputs.as_json:
-            print_json({"address": address})
-        note(f"serving the page of {folder} at {address} until Ctrl-C")
-
-    serve_page(folder, tell)
     return 0
 
 

@@ -1,30 +1,37 @@
-"""Runs of searches and single jobs: how they are begun and told, and what was planned beside what happened.
+"""Runs of searches and single jobs: how they are begun, followed and told; what was planned beside what happened.
 
 That is shown as tables, a picture and pages.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.execution.cli.kinds import Account, RunKind
-from optplan.execution.cli.run_view import SearchView
+from optplan.contracts.modes import Mode
+from optplan.execution import records as told
+from optplan.execution.cli.kinds import Account, RunKind, RunView
+from optplan.execution.cluster import spent_usd
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
-from optplan.execution.state import State
+from optplan.execution.scheduler import read_metric
+from optplan.execution.state import Phase, State
 from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.segments import draw_spans
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Table, numbers
+from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts.plan import Plan
     from optplan.execution.runs import Listener, Run
 
+#: Lines of a failed trial's output that are shown.
+_TAIL_LINES = 12
 _COLUMNS = (
     Column("segment"),
     Column(""),
@@ -37,6 +44,77 @@ _COMPARED = (
     Column(""),
     *numbers("trials", "time", "cost", "best"),
 )
+
+
+class SearchView(RunView):
+    """Says what happens in a search; what it hears is applied to the state that it is given, which is its own."""
+
+    def __init__(self, state: State, rules: Rules) -> None:
+        super().__init__("search")
+        self._state = state
+        self._rules = rules
+        self._seen: dict[str, float] = {}
+
+    def __call__(self, record: told.Record) -> list[str]:
+        """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
+        if not isinstance(record, told.Progressed):
+            self._state.apply(record)
+        tail: list[str] = []
+        match record:
+            case told.Began() | told.Resumed() if self._rules.is_virtual:
+                trained = "trials are trained at once" if self._rules.is_trained else "nothing is trained"
+                return [f"virtual run: {trained}"]
+            case told.Progressed() | told.OperationEnded():
+                value = read_metric(record.metrics.get(self._rules.metric))
+                if math.isfinite(value):
+                    self._seen[record.operation.split(".")[-2]] = value
+            case told.OperationFailed():
+                tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
+        return [*super().__call__(record), *tail]
+
+    def say(self, record: told.Record) -> str:
+        """Say what has happened, with the names of stages and the best trial, which their state knows."""
+        match record:
+            case told.SegmentOpened() if record.members:
+                return self._name(record.segment)
+            case told.SegmentEnded():
+                best = record.ranking[0] if record.ranking else ""
+                shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
+                return f"{record.segment} ended{shown}"
+            case told.Paused():
+                return f"paused: {record.why}"
+            case _:
+                return super().say(record)
+
+    def _name(self, segment: str) -> str:
+        return self._state.segments[segment].segment.label or segment
+
+    def line(self, now_s: float) -> str:
+        """Say what runs, how good it is, what it has taken, and how long it is expected to go on."""
+        state = self._state
+        going = [state.segments[name] for name in sorted(state.open)]
+        parts = ["virtual run"] if self._rules.is_virtual else []
+        parts += ["; ".join(self._name(each.segment.id) for each in going) or "waiting"]
+        if any(each.began_s is None for each in going):
+            ready = sum(node.phase is Phase.READY for node in state.nodes.values())
+            parts.append(f"waiting for nodes ({ready} are ready)")
+        alive = {t for each in going for t in each.members if not state.trials[t].why_dropped}
+        if alive:
+            parts.append(f"{len(alive):,} trial{'s' if len(alive) > 1 else ''}")
+        if self._seen:
+            best = (min if self._rules.mode is Mode.MIN else max)(self._seen, key=self._seen.__getitem__)
+            parts.append(f"best {self._rules.metric} {self._seen[best]:.6g} ({best})")
+        spent, planned = spent_usd(state, now_s), state.plan.totals().get("cost_usd")
+        if spent is not None and planned is not None:
+            parts.append(f"${spent:,.2f} of ${planned:,.2f}")
+        return " | ".join([*parts, f"{format_duration(now_s)}, about {format_duration(self._left_s(now_s))} to go"])
+
+    def _left_s(self, now_s: float) -> float:
+        """Return how long the run goes on if what is open, and what comes after it, takes what is planned."""
+        state = self._state
+        going = [each for each in map(state.segments.__getitem__, state.open) if each.opened_s is not None]
+        late_s = max(((each.opened_s or 0.0) - each.segment.expected.start_s for each in going), default=0.0)
+        return max(0.0, max((each.end_s for each in state.plan.segments), default=0.0) + late_s - now_s)
 
 
 class _Searches(RunKind):
@@ -142,6 +220,8 @@ def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
 
 def build_comparison_page(folders: Mapping[str, Path], *, name: str = "") -> Page:
     """Build the page of the runs in folders beside one another, and of each what was planned beside what happened."""
+    from optplan.execution.cli.run_page import tell_history
+
     told = {run: KIND.look(folder) for run, folder in folders.items()}
     costs = {run: each.outcome.cost_usd for run, each in told.items() if each.outcome.cost_usd is not None}
     title = f"{len(told)} runs beside one another"
@@ -153,7 +233,7 @@ def build_comparison_page(folders: Mapping[str, Path], *, name: str = "") -> Pag
     table = comparison_table({run: each.outcome for run, each in told.items()})
     sections = [Section("runs", "All of them", [table])]
     for number, (run, each) in enumerate(told.items(), start=1):
-        drawn = [block for section in each.tell_history() if section.id == "use" for block in section.blocks]
+        drawn = [block for section in tell_history(each.history) if section.id == "use" for block in section.blocks]
         sections.append(Section(f"run-{number}", run, [*drawn, segment_table(each.outcome)]))
     return Page(name, title, "", badge, kind, (), (), sections, window_title=f"runs of {name or 'a plan'}")
 

@@ -24,8 +24,15 @@ from optplan.contracts.parts import load
 from optplan.contracts.plan import Plan
 from optplan.contracts.registry import leave_out, list_entries, load_entry
 from optplan.errors import OutputError, UsageError, nearest_name_hint
-from optplan.execution.exports.request import PLACEHOLDER, Export, placeholders, split
-from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline, kind_of
+from optplan.execution.exports.request import (
+    PLACEHOLDER,
+    CannotExpressError,
+    Export,
+    Step,
+    kind_of,
+    placeholders,
+    split,
+)
 from optplan.execution.options import Rules, SearchOptions
 from optplan.instances.files import format_json, write_text
 
@@ -79,7 +86,7 @@ def write_launcher(export: Export) -> dict[str, str]:
 
 
 def _write_step(step: Step, export: Export) -> str:
-    deadline_s = hard_deadline(export.plan)
+    deadline_s = Rules.of(export.plan).deadline_s
     said = "".join(each if each.isprintable() else " " for each in step.segment.label or step.segment.id)
     variables = {
         "EXPORT": export.export_id,
@@ -223,11 +230,11 @@ def _launch(step: Step, export: Export, nodes: object) -> list[str]:
 EXPORTER_GROUP = "optplan.exporters"
 _HERE = "optplan.execution.exports"
 _OWN = {
-    "slurm": f"{_HERE}.slurm:SlurmExport",
-    "script": f"{_HERE}.script:ScriptExport",
+    "slurm": f"{_HERE}.jobs:SlurmExport",
+    "script": f"{_HERE}.jobs:ScriptExport",
     "kubernetes": f"{_HERE}.kubernetes:KubernetesExport",
     "trainjob": f"{_HERE}.kubernetes:TrainJobExport",
-    "skypilot": f"{_HERE}.skypilot:SkyPilotExport",
+    "skypilot": f"{_HERE}.jobs:SkyPilotExport",
 }
 
 

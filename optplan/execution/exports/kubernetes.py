@@ -20,8 +20,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.errors import DataError
-from optplan.execution.exports.request import Export, Template, require_known, write_yaml
-from optplan.execution.exports.steps import CannotExpressError, Step
+from optplan.execution.exports.request import CannotExpressError, Export, Step, Template, require_known, write_yaml
 from optplan.schema import ByName, FrozenModel
 
 #: Stands for the name of a stream's job until it is submitted; a name of Kubernetes itself, so that files are valid.

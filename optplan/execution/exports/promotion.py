@@ -19,7 +19,8 @@ from optplan.contracts.conditions import Promoted
 from optplan.contracts.modes import Mode
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
-from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
+from optplan.execution.exports.request import Outline, Step, outline
+from optplan.execution.options import Rules
 from optplan.execution.scheduler import rank_trials, read_metric
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
@@ -213,7 +214,7 @@ def _run_script(folder: Path, *words: str) -> str:
 
 
 def _require_time(exported: Exported, now_s: float) -> None:
-    deadline_s = hard_deadline(exported.outline.plan)
+    deadline_s = Rules.of(exported.outline.plan).deadline_s
     begun = exported.folder / "begun"
     if deadline_s is None or not begun.is_file():
         return

@@ -1,7 +1,9 @@
 """Fleets in a folder that all VMs see: ranks report in files, orders are files; the page on the monitor lists them.
 
-An operation of a fleet has a folder as others have. Who starts ranks is up to the heirs of what stands here: a process
-for each on this machine, or a command of the user's.
+An operation of a fleet has a folder as others have, which all VMs share. Who starts ranks is up to the heirs of what
+stands here: a process for each on this machine, a command of the user's, or for every VM a job of Slurm or an actor of
+Ray. Such an actor is on a machine that offers a unit of the custom resource of its VM's type, so that Ray's autoscaler
+launches machines of that type for actors that wait, and gives back what stands idle.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -27,11 +31,13 @@ from optplan.errors import UsageError
 from optplan.execution import records as told
 from optplan.execution.command_executor import QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
-from optplan.execution.fleets.ranks import start_ranks
+from optplan.execution.fleets.ranks import main, start_ranks
 from optplan.execution.fleets.state import Heard
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.local import ProcessExecutor
 from optplan.execution.protocol import Event, Operation
+from optplan.execution.ray_cluster import connect
+from optplan.execution.slurm import JobExecutor
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.
@@ -43,15 +49,14 @@ _SAID |= dict.fromkeys(("iterations", "order", "ended", "left"), int)
 _TAIL = 8_192
 
 
-@dataclass
-class Ranks:
+@dataclass(kw_only=True)
+class Ranks(Heard):
     """The ranks of a fleet, as far as they were heard of."""
 
     said: Mapping[str, Any]
     #: By file, up to where it was read; and whether all were looked at.
     offsets: dict[Path, int] = field(default_factory=dict)
     is_known: bool = False
-    heard: Heard = field(default_factory=Heard)
     #: What the rank that stores said with its last iteration.
     metrics: Mapping[str, Any] = field(default_factory=dict)
     #: Processes that this executor has started, by rank; and whether a command of the user's has ended all of them.
@@ -59,9 +64,14 @@ class Ranks:
     is_ended: bool = False
 
     @property
+    def by_vm(self) -> Counter[str]:
+        """How many there are on each VM."""
+        return Counter(role["vm"] for role in self.said["ranks"])
+
+    @property
     def have_left(self) -> bool:
         """Whether all of them have said that they end."""
-        return len(self.heard.left) == len(self.said["ranks"])
+        return len(self.left) == len(self.said["ranks"])
 
 
 def ranks_of(running: Running[Ranks]) -> Ranks:
@@ -96,10 +106,10 @@ class FolderFleet(QueueExecutor[Ranks]):
         running = self._running.get(operation)
         if running is None:
             return
-        heard = ranks_of(running).heard
+        ranks = ranks_of(running)
         if not (running.folder / STOP).exists():
             with contextlib.suppress(OSError):  # no room to ask in
-                write(running.folder / STOP, {"rank": min(heard.last_s.keys() - heard.left, default=0)})
+                write(running.folder / STOP, {"rank": min(ranks.last_s.keys() - ranks.left, default=0)})
         super().stop(operation, grace_s)
 
     # -------------------------------------------------------------------------------------------------------- starting
@@ -132,7 +142,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         return self._launch(operation, folder, self._log_of(operation.trial))
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> Ranks:  # noqa: ARG002 - its folder says it
-        ranks = Ranks(read(folder / OPERATION) or {})
+        ranks = Ranks(said=read(folder / OPERATION) or {})
         if not (folder / STOP).exists():
             self._start(folder.resolve(), ranks, log.resolve())
         return ranks
@@ -170,12 +180,12 @@ class FolderFleet(QueueExecutor[Ranks]):
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]
-                if rank not in ranks.heard.last_s:
+                if rank not in ranks.last_s:
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
                     self._take(running, ranks, told.Reported(now_s, operation, rank, trouble=trouble, left=True))
 
     def _take(self, running: Running[Ranks], ranks: Ranks, report: told.Reported) -> None:
-        ranks.heard.take(report)
+        ranks.take(report)
         if report.metrics and report.rank == ranks.said["source"]:
             ranks.metrics = report.metrics
         self._events.append(report)
@@ -190,13 +200,13 @@ class FolderFleet(QueueExecutor[Ranks]):
 
     def _conclude(self, running: Running[Ranks]) -> Event:
         operation, now_s, ranks = running.operation, self.now_s(), ranks_of(running)
-        done, busy_s, heard = running.iterations, now_s - operation.wanted_s, ranks.heard
-        checkpoint = told.Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
-        complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
+        done, busy_s = running.iterations, now_s - operation.wanted_s
+        checkpoint = told.Checkpoint(ranks.stored, "") if ranks.stored else operation.checkpoint
+        complete, stored = ranks.said["source"] in ranks.ended, ranks.stored_iterations or operation.from_iterations
         if complete or running.kill_at_s is not None:
             stored = done if complete else stored
             return told.OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
-        why = heard.trouble or "all of its ranks have ended before its time"
+        why = ranks.trouble or "all of its ranks have ended before its time"
         return told.OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
 
 
@@ -253,6 +263,86 @@ class CommandFleet(FolderFleet):
         call_command(self._settings.command, root, action, OPTPLAN_FLEET=str(folder.resolve()))
 
 
+class SlurmFleet(FolderFleet, JobExecutor[Ranks]):
+    """Has a job for each VM; ``{type}`` in an option of sbatch is the type of the VM.
+
+    A VM that goes on with another fleet is another job.
+    """
+
+    def _names_of(self, operation: Operation) -> list[str]:
+        return [self._name(operation.id, vm) for vm in operation.place]
+
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
+        settings = self._settings
+        self._list_jobs()
+        for vm, count in ranks.by_vm.items():
+            name, noted = self._name(folder.name, vm), folder / f"{vm}.submitted"
+            if noted.exists() or name in self._jobs:
+                continue  # it runs, or has
+            given = {name: value.replace("{type}", vm.rpartition(".vm-")[0]) for name, value in settings.sbatch.items()}
+            if settings.gres:
+                given = {"gres": f"{settings.gres}:{count}", **given}
+            words = [sys.executable, "-m", "optplan.execution.fleets.ranks", str(folder), vm, str(log)]
+            line = f"exec {shlex.join([*words, *shlex.split(settings.command)])}"
+            options = {"nodes": "1", "ntasks": "1", "output": str(log), "open-mode": "append", **given}
+            noted.write_text(self._submit(name, options, line), encoding="utf-8")
+
+
+class VmWorker:
+    """Runs the ranks of a VM, which end with it."""
+
+    def run(self, folder: str, vm: str, log: str, command: list[str]) -> None:
+        """End with them, so that the VM is free."""
+        from ray.actor import exit_actor
+
+        main(Path(folder), vm, Path(log), command)
+        exit_actor()
+
+
+class RayFleet(FolderFleet):
+    """Has a detached actor for each VM, by its name, so that a monitor that begins anew starts none again."""
+
+    look_s = 0.2  # at each look Ray is asked for every VM
+
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        super().__init__(gpus_per_node, settings, now_s=now_s)
+        self._ray = connect(settings)
+        self._has_gpus = self._ray.cluster_resources().get("GPU", 0.0) > 0
+
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
+        command = shlex.split(self._settings.command)
+        for vm, count in ranks.by_vm.items():
+            options = self._ray.remote(VmWorker).options(
+                name=f"{folder.name}.{vm}",
+                lifetime="detached",
+                get_if_exists=True,
+                num_cpus=count,
+                num_gpus=count if self._has_gpus else 0,
+                resources={vm.rpartition(".vm-")[0]: 1},
+            )
+            # Asked again, it does nothing: its ranks have written their reports, or hold their locks.
+            options.remote().run.remote(str(folder), vm, str(log), command)
+
+    def _is_alive(self, running: Running[Ranks]) -> bool:
+        return bool(self._list_actors(running))
+
+    def _kill(self, running: Running[Ranks]) -> None:
+        for actor in self._list_actors(running):
+            self._ray.kill(actor)
+
+    def _list_actors(self, running: Running[Ranks]) -> list[Any]:
+        """Return the actors that have not ended."""
+        found = []
+        for vm in running.operation.place:
+            with contextlib.suppress(ValueError):  # it has gone
+                found.append(self._ray.get_actor(f"{running.folder.name}.{vm}"))
+        return found
+
+    def close(self) -> None:
+        """Leave the cluster, and alone what runs there."""
+        self._ray.shutdown()
+
+
 def list_roles(operation: Operation) -> Iterator[dict[str, Any]]:
     """Yield what each rank does: its VM, its part of the global batch, and the weight of its loss."""
     batches = operation.batches or (1,) * operation.workers
@@ -277,7 +367,6 @@ def read_iterations(root: Path, operation: str) -> int:
     """Return the iterations that the ranks of a fleet say they have done in all; 0 where they have not said any."""
     done = 0
     for path in (root / "operations" / operation / RANKS).glob("*.jsonl"):
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            done = max([done, *(said.get("iterations", 0) for said in map(_understand, file))])
+        lines, _ = read_new_lines(path, max(0, path.stat().st_size - _TAIL))
+        done = max([done, *(said.get("iterations", 0) for said in map(_understand, lines))])
     return done

@@ -58,48 +58,38 @@ class Monitor(Loop[FleetState]):
     # ------------------------------------------------------------------------------------------------------- deciding
 
     def _decide(self, now_s: float) -> None:
-        self._is_over = False
-        if not self._decide_next(now_s) and self._interrupted and not self._given_up:
+        attempt, known, self._is_over = self._state.attempt, len(self._news), False
+        if attempt is None:
+            self._begin(now_s)
+        elif attempt.stopping_s is not None:
+            self._is_over = self._is_through(attempt, attempt.stopping_s, now_s)
+        elif self._given_up:
+            self._note(told.StopWanted(now_s, attempt.operation.id, GIVEN_UP))
+        elif self._heard.ended:
+            self._is_over = not self._list_there(attempt, now_s)
+        else:
+            for look in (self._welcome, self._miss, self._secure):
+                if len(self._news) == known:
+                    look(attempt, now_s)
+        if len(self._news) == known and self._interrupted and not self._given_up:
             self._note(told.Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
 
-    def _decide_next(self, now_s: float) -> bool:
-        """Decide what is to be done now; say whether there was anything."""
-        attempt = self._state.attempt
-        if attempt is None:
-            return self._begin(now_s)
-        if attempt.stopping_s is not None:
-            self._is_over = self._is_through(attempt, attempt.stopping_s, now_s)
-            return False
-        if self._given_up:
-            self._note(told.StopWanted(now_s, attempt.operation.id, GIVEN_UP))
-            return True
-        if self._heard.ended:
-            self._is_over = not self._list_there(attempt, now_s)
-            return False
-        return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
-
-    def _begin(self, now_s: float) -> bool:
+    def _begin(self, now_s: float) -> None:
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
         if self._given_up:
             self._close(told.Ended(now_s, None, GIVEN_UP, EXIT_FAILED))
-            return True
-        if state.is_done or state.stored >= state.instance.iterations:
+        elif state.is_done or state.stored >= state.instance.iterations:
             self._close(told.Ended(now_s, None))
-            return True
-        if state.missing:
-            return self._plan_again(now_s)
-        if state.crashes > self._terms.retries:
+        elif state.missing:
+            self._plan_again(now_s)
+        elif state.crashes > self._terms.retries:
             why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
             self._close(told.Ended(now_s, None, why, EXIT_FAILED))
-            return True
-        if now_s < self._start_after_s:
-            return False
-        place, wanted = self._place(now_s)
-        number = state.attempts + 1
-        segment = state.plan.segments[0].id
-        self._note(*wanted, told.OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
-        return True
+        elif now_s >= self._start_after_s:
+            place, wanted = self._place(now_s)
+            number, segment = state.attempts + 1, state.plan.segments[0].id
+            self._note(*wanted, told.OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
 
     def _place(self, now_s: float) -> tuple[dict[str, int], list[told.NodeWanted]]:
         """Give each group of the plan its VMs: those that are alive first, then new ones."""
@@ -114,7 +104,7 @@ class Monitor(Loop[FleetState]):
             place |= dict.fromkeys([*kept, *new], group.gpus_per_vm)
         return place, wanted
 
-    def _plan_again(self, now_s: float) -> bool:
+    def _plan_again(self, now_s: float) -> None:
         """Follow another plan from now on; where there is none that keeps the limits, ask."""
         state, terms = self._state, self._terms
         done = state.iterations
@@ -129,42 +119,36 @@ class Monitor(Loop[FleetState]):
             detach_s=max(0.0, self._start_after_s - now_s),
         )
         try:
-            limit_s = terms.time_limit_s
-            found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
+            plan, infeasibility = succeed(
+                state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=terms.time_limit_s)
+            )
         except UsageError as error:
             self._note(told.Paused(now_s, str(error), EXIT_LIMIT))
-            return True
-        plan, infeasibility = found
+            return
         if plan is not None:
             why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan.groups, ' and ')}"
             self._note(told.Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
             asked = infeasibility.to_json_data()
             self._note(told.Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE, asked))
-        return True
 
-    def _welcome(self, attempt: Attempt, now_s: float) -> bool:
-        vms, heard = self._state.nodes, self._heard.last_s
-        found: list[told.Record] = [
-            told.NodeChanged(now_s, name, Phase.READY)
-            for name in attempt.operation.place
-            if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.operation.ranks[name])
-        ]
-        if attempt.ready_s is None and len(heard) == sum(attempt.operation.place.values()):
-            found.append(told.OperationStarted(now_s, attempt.operation.id))
-        self._note(*found)
-        return bool(found)
+    def _welcome(self, attempt: Attempt, now_s: float) -> None:
+        """Note which VMs are there, of which a rank was heard of, and whether all ranks are."""
+        for name in attempt.operation.place:
+            if self._state.nodes[name].phase is Phase.WANTED and self._list_heard(attempt, name):
+                self._note(told.NodeChanged(now_s, name, Phase.READY))
+        if attempt.ready_s is None and len(self._heard.last_s) == sum(attempt.operation.place.values()):
+            self._note(told.OperationStarted(now_s, attempt.operation.id))
 
-    def _miss(self, attempt: Attempt, now_s: float) -> bool:
+    def _miss(self, attempt: Attempt, now_s: float) -> None:
         """Note whose ranks have all been silent for two heartbeats, or were not heard of in all the time they had."""
-        lost = [name for name in attempt.operation.place if now_s >= self._deaf_s(attempt, name)]
         silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
-        heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.operation.ranks[name])}
-        why = {name: silent if name in heard else waited for name in lost}
-        self._note(*(told.NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
-        return bool(lost)
+        for name in attempt.operation.place:
+            if now_s >= self._deaf_s(attempt, name):
+                why = silent if self._list_heard(attempt, name) else waited
+                self._note(told.NodeChanged(now_s, name, Phase.LOST, why))
 
-    def _secure(self, attempt: Attempt, now_s: float) -> bool:
+    def _secure(self, attempt: Attempt, now_s: float) -> None:
         """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
         vms, terms = self._state.nodes, self._terms
         taken = [name for name in attempt.operation.place if now_s >= self._lead_s(name)]
@@ -175,17 +159,19 @@ class Monitor(Loop[FleetState]):
         elif now_s >= self._stuck_s():
             why = f"ranks are stuck: {self._heard.trouble or 'a process has gone'}"
         else:
-            return False
-        rank = self._choose_rank(attempt, taken, now_s)
+            return
+        there = self._list_there(attempt, now_s)
+        going = {rank for name in taken for rank in attempt.operation.ranks[name]}
+        # The lowest, best of a VM that stays.
+        rank = next(iter([*(rank for rank in there if rank not in going), *there]), None)
         is_late = now_s >= attempt.asked_s + terms.grace_s
-        if attempt.order > attempt.answered and attempt.rank in self._list_there(attempt, now_s) and not is_late:
-            return False
+        if attempt.order > attempt.answered and attempt.rank in there and not is_late:
+            return
         if not 0 < attempt.order <= attempt.answered and rank is not None and not is_late:
             self._note(told.CheckpointWanted(now_s, attempt.operation.id, attempt.order + 1, rank, why))
-            return True
+            return
         gone = [told.NodeChanged(now_s, name, Phase.LOST, "taken back, as announced") for name in taken]
         self._note(*gone, told.StopWanted(now_s, attempt.operation.id, why))
-        return True
 
     def _is_through(self, attempt: Attempt, stopping_s: float, now_s: float) -> bool:
         """Whether the ranks have ended that are asked to, or had time to, and silent VMs had time to come back."""
@@ -199,26 +185,28 @@ class Monitor(Loop[FleetState]):
         """When what lost VMs store can be used: they went at the first heartbeat that they missed, at the latest."""
         return self._state.silent_s - (MISSED - 1) * self._terms.heartbeat_s + self._terms.detach_s
 
+    def _list_heard(self, attempt: Attempt, name: str) -> list[float]:
+        """Return when ranks of a VM were last heard of."""
+        last_s = self._heard.last_s
+        return [last_s[rank] for rank in attempt.operation.ranks[name] if rank in last_s]
+
     def _deaf_s(self, attempt: Attempt, name: str) -> float:
         """Return when a VM is taken for lost, unless it is heard of before."""
-        ranks = attempt.operation.ranks[name]
-        if self._state.nodes[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
+        has_left = self._heard.left.issuperset(attempt.operation.ranks[name])
+        if has_left or self._state.nodes[name].phase is Phase.LOST:
             return math.inf
-        heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
-        if not heard:
-            return attempt.wanted_s + self._terms.launch_wait_s
-        return max(self._since_s, *heard) + self._silence_s
+        heard = self._list_heard(attempt, name)
+        return max(self._since_s, *heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
 
-    def _list_silent(self, attempt: Attempt) -> list[str]:
-        """Return which VMs are missed that would be taken back, should they be heard of again in time."""
-        state = self._state
-        silent = (name for name in attempt.silent_s if state.nodes[name].phase is Phase.LOST)
-        return [name for name in silent if state.returns[name] < self._terms.retries]
+    def _list_silent(self, attempt: Attempt) -> dict[str, float]:
+        """Return since when VMs are missed that would be taken back, should they be heard of again in time."""
+        nodes, returns, most = self._state.nodes, self._state.returns, self._terms.retries
+        silent = attempt.silent_s.items()
+        return {name: t for name, t in silent if nodes[name].phase is Phase.LOST and returns[name] < most}
 
     def _back_s(self, attempt: Attempt) -> float:
         """Return until when to wait for those."""
-        silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
-        return max(silent, default=-math.inf) + self._return_s
+        return max(self._list_silent(attempt).values(), default=-math.inf) + self._return_s
 
     def _stuck_s(self) -> float:
         """Return when ranks that are silent beside others of their VM, or wait for orders, are taken for stuck."""
@@ -237,21 +225,10 @@ class Monitor(Loop[FleetState]):
 
     def _list_there(self, attempt: Attempt, now_s: float) -> list[int]:
         """Return the ranks that are there, the lowest first: heard of of late, not at their end, and of no lost VM."""
-        heard, nodes = self._heard, self._state.nodes
-        lost = {
-            rank
-            for vm in attempt.operation.place
-            if nodes[vm].phase is Phase.LOST
-            for rank in attempt.operation.ranks[vm]
-        }
-        silent = {rank for rank, t in heard.last_s.items() if now_s >= max(t, self._since_s) + self._silence_s}
-        return sorted(heard.last_s.keys() - heard.left - lost - silent)
-
-    def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
-        """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
-        there = self._list_there(attempt, now_s)
-        going = {rank for name in taken for rank in attempt.operation.ranks[name]}
-        return next((rank for rank in there if rank not in going), there[0] if there else None)
+        last_s, nodes = self._heard.last_s, self._state.nodes
+        there = (vm for vm in attempt.operation.place if nodes[vm].phase is not Phase.LOST)
+        ranks = {rank for vm in there for rank in attempt.operation.ranks[vm]} & last_s.keys() - self._heard.left
+        return sorted(rank for rank in ranks if now_s < max(last_s[rank], self._since_s) + self._silence_s)
 
     def _wait_until(self, now_s: float) -> float:
         """Return when to look again though nothing is heard: at once where something was decided."""
@@ -317,8 +294,8 @@ class Monitor(Loop[FleetState]):
         if attempt is None or event.operation != attempt.operation.id:
             return
         heard.take(event)
-        for name in self._list_silent(attempt):
-            late_s = event.t - attempt.silent_s[name]
+        for name, silent_s in self._list_silent(attempt).items():
+            late_s = event.t - silent_s
             if event.rank in attempt.operation.ranks[name] and 0.0 < late_s <= self._return_s:
                 why = f"is heard of again, {late_s:.3g} s after it was missed"
                 self._note(told.NodeChanged(max(event.t, state.t), name, Phase.READY, why))

@@ -182,18 +182,19 @@ class FleetState(RunState):
         self.instance = self.instance.replace(**fields)
 
 
+@dataclass
 class Heard:
     """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
 
-    def __init__(self) -> None:
-        self.iterations = 0
-        self.last_s: dict[int, float] = {}
-        self.troubled_s: dict[int, float] = {}
-        self.trouble = ""
-        #: What was stored last, and after how many iterations.
-        self.stored, self.stored_iterations = "", 0
-        self.ended: set[int] = set()
-        self.left: set[int] = set()
+    iterations: int = 0
+    last_s: dict[int, float] = field(default_factory=dict)
+    troubled_s: dict[int, float] = field(default_factory=dict)
+    trouble: str = ""
+    #: What was stored last, and after how many iterations.
+    stored: str = ""
+    stored_iterations: int = 0
+    ended: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
 
     def take(self, report: told.Reported) -> None:
         """Take note of what a rank says, in whatever order."""

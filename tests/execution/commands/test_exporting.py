@@ -112,6 +112,14 @@ def test_numbers_out_of_range_are_wrong_usage(
     assert not (tmp_path / "jobs").exists()
 
 
+def test_a_command_that_loses_its_size_is_told_the_placeholders(
+    run: Runner, search: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As they are written in a command, not as options that have their names."""
+    given = ["train {trial}" if word == COMMAND else word for word in search]
+    assert "use one of {nodes}, {gpus_per_node}, {gpus}, {workers}, " in run(*given, "--out", tmp_path / "jobs").err
+
+
 def test_folders_that_are_none_are_refused(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
     """A file, a link to nowhere, and a folder without an export."""
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")

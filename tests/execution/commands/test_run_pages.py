@@ -17,8 +17,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.execution.cli.kinds import kind_of_folder
 from optplan.execution.cli.run_page import draw_curves, draw_gpus, draw_places, draw_spent, pay, tell_history
-from optplan.execution.fleets.running import watch
-from optplan.execution.fleets.virtual import Course, Loss
+from optplan.execution.fleets.running import Course, Loss, watch
 from optplan.execution.history import History, Moment, Seen, Span, Stay, gather
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Curves

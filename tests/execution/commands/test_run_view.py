@@ -11,7 +11,8 @@ import pytest
 
 from optplan.contracts.modes import Mode
 from optplan.execution import records as told
-from optplan.execution.cli.run_view import RunView, SearchView, listening, say
+from optplan.execution.cli.kinds import RunView, listening
+from optplan.execution.cli.searches import SearchView
 from optplan.execution.options import Rules, SearchOptions
 from optplan.execution.running import run
 from optplan.execution.state import State
@@ -96,7 +97,7 @@ def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
         (told.Noted(1.0, "a trial fails after 5 min"), "a trial fails after 5 min"),
         (told.NodeChanged(1.0, "n-1", "ready"), ""),
     ]
-    assert [say(record) for record, _ in said] == [line for _, line in said]
+    assert [RunView("search").say(record) for record, _ in said] == [line for _, line in said]
     teller = RunView("fleet")
     assert teller(told.OperationWanted(0.04, "fleet-001", "s", "job", 1, {"v": 4, "w": 4})) == [
         "[0 s] fleet-001 is started on 2 VMs"

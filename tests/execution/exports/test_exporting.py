@@ -37,8 +37,7 @@ from optplan.execution.exports.promotion import (
     read_export,
     submit,
 )
-from optplan.execution.exports.request import Export
-from optplan.execution.exports.steps import LONGEST_NAME, outline
+from optplan.execution.exports.request import LONGEST_NAME, Export, outline
 
 PlanOf = Callable[..., Plan]
 OPTPLAN = {"optplan": f"{sys.executable} -m optplan.cli"}

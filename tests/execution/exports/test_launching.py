@@ -21,7 +21,7 @@ from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.exports.folder import divide_commands, export, write_folder
 from optplan.execution.exports.promotion import NoMetricError, find_winner, promote, read_export, submit
-from optplan.execution.exports.steps import outline
+from optplan.execution.exports.request import outline
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.solving import build_plan, solve
 

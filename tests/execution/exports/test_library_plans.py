@@ -16,7 +16,7 @@ import yaml
 
 from optplan.contracts import Plan
 from optplan.execution.exports.folder import export, exporters
-from optplan.execution.exports.steps import CannotExpressError
+from optplan.execution.exports.request import CannotExpressError
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.library import GENERATED, build_named, names
 from optplan.solving import build_plan, solve

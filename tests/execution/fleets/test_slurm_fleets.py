@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from optplan.errors import UsageError
-from optplan.execution.fleets.clusters import SlurmFleet
+from optplan.execution.fleets.folder import SlurmFleet
 from optplan.execution.fleets.running import watch
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from optplan.errors import UsageError
-from optplan.execution.fleets.running import FleetOutcome, watch
-from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
+from optplan.execution.fleets.running import Course, FleetOutcome, Loss, VirtualFleet, watch
 from optplan.execution.journal import Journal
 from optplan.execution.records import (
     CheckpointWanted,
