@@ -22,7 +22,7 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
 from optplan.execution.fields import FleetFields, LimitFields, RunFields, SearchFields, StreamFields, TrainingFields
 from optplan.execution.online.fields import TermFields
-from optplan.execution.trial_files import find_holder
+from optplan.execution.trial_files import DRIVER_LOCK, find_holder, is_open
 from optplan.units import BudgetUnit, parse_budget, parse_duration
 
 if TYPE_CHECKING:
@@ -291,7 +291,14 @@ def stop(folder: Path, *, as_json: bool) -> int:
     Exits with 1 where nobody follows a run that has neither ended nor paused: what it has started goes on for a while.
     """
     kind, process = kind_of_folder(folder), find_holder(folder)
-    said, is_stopped = kind.stop(folder, process)
+    is_here = process is None or is_open(folder / DRIVER_LOCK, process)
+    if not is_here and find_holder(folder) == process:  # else it has ended just now
+        raise UsageError(f"{folder}: process {process}, which holds it, is not of this machine; stop it on its own")
+    try:
+        said, is_stopped = kind.stop(folder, process)
+    except ProcessLookupError:  # it has ended just now
+        process = None
+        said, is_stopped = kind.stop(folder, process)
     if as_json:
         print_json({"driver": process, "asked": process is not None, "said": said})
     else:
