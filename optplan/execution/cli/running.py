@@ -227,9 +227,11 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
     if serve:
         return _serve(folders[0], outputs)
     told = kind.read(folders[0])
-    # A service or an export says itself whether it runs.
-    said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"] if kind.RESUMED else []
-    outputs.answer(told.outcome, lambda: [*said, *kind.present(told.outcome)])
+    said, data = list[str](), told.outcome
+    if kind.RESUMED:  # a service or an export says itself whether it runs
+        said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"]
+        data = data.to_json_data() | {"process": process}
+    outputs.answer(data, lambda: [*said, *kind.present(told.outcome)])
     return 0
 
 

@@ -99,6 +99,7 @@ def test_whoever_follows_a_run_is_named_and_asked(
     handle = hold_lock(folder / "driver.lock", "busy")
     try:
         assert f"followed by process {os.getpid()}" in run("status", folder).out
+        assert run("status", folder, "--json").data["process"] == os.getpid()
         told = run("stop", folder)
     finally:
         os.close(handle)
@@ -207,6 +208,7 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
     """VMs of a fleet that nobody follows go on, as do processes of a driver that is gone: exit code 1, what to do."""
     told = run("stop", fleet)
     assert told.code == 1
+    assert run("status", fleet, "--json").data["process"] is None
     assert f"its VMs go on, and `optplan run --resume {fleet} --abort` gives them back" in told.err
     plan, out = tmp_path / "search.json", tmp_path / "killed"
     assert run("solve", "rubberband-two-stages", "--plan", plan).code == 0
