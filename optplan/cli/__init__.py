@@ -96,9 +96,10 @@ def main(argv: list[str] | None = None) -> int:
     gc.set_threshold(_LOADED_OBJECTS, *thresholds[1:])
     try:
         code = application.main(args=list(arguments), prog_name="optplan", standalone_mode=False)
-    except click.Abort:
+    except click.Abort as abort:
         click.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
+        codes = getattr(abort.__cause__, "args", ())  # of a KeyboardInterrupt that another signal has raised
+        return codes[0] if codes else EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last door: whatever comes out is reported, not thrown at the user
         return report(error, as_json="--json" in arguments, with_traceback="--traceback" in arguments)
     finally:

@@ -89,6 +89,7 @@ class Journal(AbstractContextManager["Journal", None]):
 
     def __init__(self, folder: Path, *, writable: bool = True, salvaged: bool = False) -> None:
         self.folder, self._is_salvaged, self.torn = folder, salvaged, ""
+        self._is_writable = writable
         # Looked for before the journal is read: a driver that goes on writes first, then counts and starts.
         trace = _find_trace(folder)
         if not self._path.is_file():
@@ -223,7 +224,9 @@ class Journal(AbstractContextManager["Journal", None]):
             os.pwrite(self._count, f"{number + 1:0{_DIGITS}d} {first}".encode(), 0)  # in place: that takes no room
 
     def _reading(self) -> AbstractContextManager[None]:
-        return _reporting(self._path, "give another folder")
+        if self._is_writable:
+            return _reporting(self._path, "give another folder")
+        return _reporting(self._path, "copy it to where it can be written, and look there", "read")
 
 
 def _digest(before: str, number: int, wall: float, body: str) -> str:
@@ -313,8 +316,8 @@ def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> Da
 
 
 @contextmanager
-def _reporting(path: Path, advice: str) -> Iterator[None]:
-    """Say what is wrong with a file: its disk, and then what to do, or else the file itself."""
+def _reporting(path: Path, advice: str, done: str = "written") -> Iterator[None]:
+    """Say what is wrong with a file: its disk, which it was to be ``done`` on, and what to do; or the file itself."""
     try:
         yield
     except OptplanError:  # some are errors of the system's as well
@@ -323,7 +326,7 @@ def _reporting(path: Path, advice: str) -> Iterator[None]:
         if isinstance(error, sqlite3.Error) and not getattr(error, "sqlite_errorname", "").startswith(_DISK):
             raise _describe_damage(path, str(error)) from None
         reason = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path.parent} cannot be written ({reason}); {advice}") from None
+        raise OutputError(f"{path.parent} cannot be {done} ({reason}); {advice}") from None
     except UnicodeDecodeError as error:  # of the tables' own description
         raise _describe_damage(path, str(error)) from None
 

@@ -296,7 +296,7 @@ def interruptible(interrupt: Callable[[int], None], leave: Callable[[], None] | 
             for terminal in terminals:
                 os.dup2(nowhere, terminal)
         if asked:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(_EXIT_OFFSET + number)
         asked = True
         interrupt(_EXIT_OFFSET + number)
 

@@ -5,10 +5,12 @@ Locks of files: held by a process, and dropped by the system when it ends, howev
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,8 @@ def bound_log(path: Path) -> None:
 
 #: File in a run's folder that its driver holds.
 DRIVER_LOCK = "driver.lock"
+#: Looks for who has just taken it, and seconds between two of them.
+_LOOKS, _LOOK_S = 10, 0.005
 
 
 def take_lock(path: Path) -> int | None:
@@ -113,14 +117,34 @@ def hold_lock(path: Path, busy: str) -> int:
 
 
 def find_holder(folder: Path) -> int | None:
-    """Return the process that holds a folder by its lock, such as a run's driver; None where nobody does."""
-    path = folder / DRIVER_LOCK
-    if not is_locked(path):
-        return None
-    written = path.read_bytes() or b"0"
-    if not written.isdigit():
-        raise UsageError(f"{path}: a process holds it, but it says no process id; end that process, then remove it")
-    return int(written) or None
+    """Return the process that holds a folder by its lock, such as a run's driver; None where nobody does.
+
+    Who has just taken it says who it is a moment later, and on a shared disk it may be of another machine.
+    """
+    path, process = folder / DRIVER_LOCK, 0
+    for _ in range(_LOOKS):
+        if not is_locked(path):
+            return None
+        written = path.read_bytes() or b"0"
+        if not written.isdigit():
+            raise UsageError(f"{path}: a process holds it, but it says no process id; end that process, then remove it")
+        process = int(written)
+        if is_open(path, process):
+            break
+        time.sleep(_LOOK_S)
+    return process or None
+
+
+def is_open(path: Path, process: int) -> bool:
+    """Whether a process of this machine has a file open; taken for granted where the system does not tell."""
+    if not Path("/proc/self/fd").is_dir():
+        return True
+    known = path.stat()
+    for handle in Path(f"/proc/{process}").glob("fd/*"):
+        with contextlib.suppress(OSError):  # it closes it just now
+            if os.path.samestat(handle.stat(), known):
+                return True
+    return False
 
 
 def is_locked(path: Path) -> bool:

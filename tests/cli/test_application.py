@@ -382,9 +382,12 @@ def test_a_full_disk_leaves_one_line(json_flag: list[str]) -> None:
     assert "stdout cannot be written" in done.stderr
 
 
-def test_interrupting_exits_with_130(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control-C ends with the shell's code for it and no traceback."""
-    monkeypatch.setattr("optplan.solving.solve", fail_with(KeyboardInterrupt()))
+@pytest.mark.parametrize(("codes", "code"), [((), 130), ((143,), 143)])
+def test_interrupting_exits_with_the_code_of_the_signal(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, codes: tuple[int, ...], code: int
+) -> None:
+    """Control-C ends with the shell's code for it and no traceback, and so does another signal that says its own."""
+    monkeypatch.setattr("optplan.solving.solve", fail_with(KeyboardInterrupt(*codes)))
     told = run("solve", "boa-one-table")
-    assert told.code == 130
+    assert told.code == code
     assert told.err.splitlines()[-1] == "interrupted"

@@ -13,7 +13,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
-from optplan.execution.command_executor import CommandExecutor
+from optplan.execution.command_executor import CommandExecutor, call_command
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationEnded
@@ -114,6 +114,10 @@ def test_the_script_of_the_page(
         heard += executor.poll(executor.now_s() + 1.0)
     assert (heard[-1].iterations, heard[-1].complete) == (0, False)
     processes.wait_until(lambda: not processes.find(), "what has ended to be gone")
+    # Killed with both supervisors, or with its machine, there is nothing to stop, and that ends no run.
+    for machine in ("here", "gone"):
+        monkeypatch.setenv("MACHINE", machine)
+        call_command(settings.command, tmp_path, "stop", OPTPLAN_OPERATION=str(tmp_path / "operations" / "op"))
 
 
 def test_what_the_command_cannot_do_is_said(plan_of: PlanOf, tmp_path: Path, starter: str) -> None:

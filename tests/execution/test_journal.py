@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.errors import DataError, OptplanError, UsageError
+from optplan.errors import DataError, OptplanError, OutputError, UsageError
 from optplan.execution.fleets.running import FleetRun
 from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.records import Noted, OperationWanted
@@ -266,6 +266,21 @@ def test_what_no_record_tells_of_is_not_passed_over(plan_of: PlanOf, tmp_path: P
         (out / "operations" / name / "operation.json").write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"holds strange\.1, which no record tells of: records are missing"):
         read_run(out)
+
+
+def test_what_cannot_be_read_is_not_said_to_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk that is only read, SQLite needs the file beside the journal by which those who have it open agree."""
+    with Journal(tmp_path) as journal:
+        journal.begin(MADE_FROM, [])
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorname = "SQLITE_CANTOPEN"
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("optplan.execution.journal.connect", fail)
+    with pytest.raises(OutputError, match=r"cannot be read \(unable to open .*\); copy it to where it can be written"):
+        read_run(tmp_path)
 
 
 def test_records_of_another_release_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,8 @@ def fork(act: Callable[[], int]) -> int:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it, as nohup does
         try:
             os._exit(act())
-        except KeyboardInterrupt:
-            os._exit(99)
+        except KeyboardInterrupt as error:
+            os._exit(error.args[0])
         except Exception:  # noqa: BLE001 - whatever it is, it must not reach the test's own process
             traceback.print_exc()
             os._exit(98)
@@ -104,7 +104,7 @@ def test_a_second_signal_names_what_is_left(plan_of: PlanOf, tmp_path: Path) -> 
             said.write_text(record.text, encoding="utf-8")
         act(record)
 
-    assert fork(lambda: search(plan, out, listen).code) == 99
+    assert fork(lambda: search(plan, out, listen).code) == 143
     state = read_run(out).state
     nodes, trials = (", ".join(names) for names in (state.nodes, sorted(state.trials)))
     left = f"ended at once; nodes that are still held: {nodes}; trials that go on: {trials}; --resume takes both over"

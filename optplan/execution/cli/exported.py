@@ -15,6 +15,7 @@ from optplan.execution.exports.promotion import Exported, read_export, read_show
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
 from optplan.execution.scheduler import read_metric
 from optplan.execution.state import NodeState
+from optplan.execution.trial_files import is_locked
 from optplan.instances.plain_data import parse_json, read_text
 from optplan.reporting.pages import Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NAME = "an export"
 RESUMED: tuple[str, ...] = ()
+#: Locks of what a script and its launchers have started, and targets whose locks this machine sees.
+_SUBMITTED, _LOCKS, _SEEN = "submit.lock", "trials/*/lock", ("script", "slurm")
 #: Digits of seconds since 1970 at most.
 _DIGITS = 11
 
@@ -75,15 +78,20 @@ def list_logs(folder: Path) -> dict[str, Path]:
 
 
 def stop(folder: Path, _: int | None) -> tuple[str, bool]:
-    """Refuse: its jobs are the scheduler's."""
-    return f"{folder}: its jobs are those of a scheduler; cancel them there", False
+    """Refuse: its jobs are the scheduler's, or those of a script that is ended where it was started."""
+    exported = read_export(folder)
+    if exported.manifest["target"] != "script":
+        return f"{folder}: its jobs are those of a scheduler; cancel them there", False
+    if any(_is_held(lock) for pattern in (_SUBMITTED, _LOCKS) for lock in folder.glob(pattern)):
+        return f"{folder}: what its script has started runs; interrupt submit.sh, and all of it ends", False
+    return f"{folder}: nothing of it runs; `optplan submit {folder}` runs what has not ended", True
 
 
 def stamp(folder: Path) -> str:
     """Return what changes whenever jobs have begun, ended or shown something."""
     written = ("trials/*/*-*", "members/*", "winner.json")
     files = [file.stat() for each in written for file in folder.glob(each)]
-    return f"{len(files)} {sum(each.st_size for each in files)}"
+    return f"{len(files)} {sum(each.st_size for each in files)} {sum(map(_is_held, folder.glob(_LOCKS)))}"
 
 
 def say_follower(told: Told, *_: object) -> str:
@@ -110,6 +118,8 @@ def _gather(exported: Exported, winner: str | None) -> History:
                 end_s = max(begin_s, ended.stat().st_mtime)
                 stay.end_s, stay.how = end_s - origin_s, DONE
                 gpu_s += step.segment.gpus * (end_s - begin_s)
+            elif not _may_run(exported, name):
+                stay.how = WAITING
             own.append(stay)
             points += _read_curve(exported.mark(name, "metrics", f"{step.name}.jsonl"), metric, step.done or 0)
         if own:
@@ -129,10 +139,23 @@ def _gather(exported: Exported, winner: str | None) -> History:
 
 def _name_state(exported: Exported, last: Stay) -> str:
     if last.end_s is None:
-        return RUNNING
+        return last.how
     later = [exported.members(step.name) for step in exported.outline.steps if last.label in step.after]
     is_out = all(members is not None and last.member not in members for members in later)
     return DONE if not later else OUT if is_out else WAITING
+
+
+def _may_run(exported: Exported, name: str) -> bool:
+    """Whether what has not ended may run: its launcher's lock tells, where this machine sees it."""
+    lock = exported.folder / "trials" / name / "lock"
+    return exported.manifest["target"] not in _SEEN or not lock.is_file() or _is_held(lock)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        return is_locked(lock)
+    except OSError:  # the disk knows no locks
+        return True
 
 
 def _read_time(path: Path) -> float:

@@ -286,8 +286,10 @@ class RunKind(ABC):
             os.kill(process, signal.SIGINT)
             return f"asked process {process} to pause", True
         outcome = self.read(folder).outcome
+        if outcome.status == "running" and outcome.virtual:
+            return f"{folder}: nobody follows it, and nothing runs; `optplan run --resume {folder}` goes on", True
         if outcome.status == "running":
-            gone = f"{folder}: whoever followed it is gone; what it has started stores its state and ends by itself"
+            gone = f"{folder}: whoever followed it is gone; what still runs of it stores its state and ends by itself"
             held = name_held(outcome, folder)
             return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on{held}", False
         return f"{folder}: nobody follows it; it {'has ended' if outcome.status == 'ended' else 'is paused'}", True

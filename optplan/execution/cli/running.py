@@ -23,7 +23,7 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.cli.kinds import RunKind, kind_of_folder, kind_of_plan
 from optplan.execution.fields import FleetFields, LimitFields, RunFields, SearchFields, StreamFields, TrainingFields
 from optplan.execution.online.fields import TermFields
-from optplan.execution.trial_files import find_holder
+from optplan.execution.trial_files import DRIVER_LOCK, find_holder, is_open
 from optplan.units import BudgetUnit, parse_budget, parse_duration
 
 if TYPE_CHECKING:
@@ -238,9 +238,11 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
         serve_page(folders[0], tell)
         return 0
     told = kind.read(folders[0])
-    # A service or an export says itself whether it runs.
-    said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"] if kind.RESUMED else []
-    outputs.answer(told.outcome, lambda: [*said, *kind.present(told.outcome)])
+    said, data = list[str](), told.outcome
+    if kind.RESUMED:  # a service or an export says itself whether it runs
+        said = [f"{folders[0]}: {kind.say_follower(told, folders[0], process)}"]
+        data = data.to_json_data() | {"process": process}
+    outputs.answer(data, lambda: [*said, *kind.present(told.outcome)])
     return 0
 
 
@@ -290,7 +292,14 @@ def stop(folder: Path, *, as_json: bool) -> int:
     Exits with 1 where nobody follows a run that has neither ended nor paused: what it has started goes on for a while.
     """
     kind, process = kind_of_folder(folder), find_holder(folder)
-    said, is_stopped = kind.stop(folder, process)
+    is_here = process is None or is_open(folder / DRIVER_LOCK, process)
+    if not is_here and find_holder(folder) == process:  # else it has ended just now
+        raise UsageError(f"{folder}: process {process}, which holds it, is not of this machine; stop it on its own")
+    try:
+        said, is_stopped = kind.stop(folder, process)
+    except ProcessLookupError:  # it has ended just now
+        process = None
+        said, is_stopped = kind.stop(folder, process)
     if as_json:
         print_json({"driver": process, "asked": process is not None, "said": said})
     else:

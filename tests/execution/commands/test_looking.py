@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,7 @@ def test_whoever_follows_a_run_is_named_and_asked(
     handle = hold_lock(folder / "driver.lock", "busy")
     try:
         assert f"followed by process {os.getpid()}" in run("status", folder).out
+        assert run("status", folder, "--json").data["process"] == os.getpid()
         told = run("stop", folder)
     finally:
         os.close(handle)
@@ -115,6 +117,37 @@ def test_a_held_lock_that_says_no_process_is_named(run: Runner, search: Path) ->
         os.close(handle)
     message = "driver.lock: a process holds it, but it says no process id; end that process, then remove it"
     assert [(each.code, message in each.err) for each in told] == [(2, True)] * 2
+
+
+def test_a_process_of_another_machine_is_not_taken_for_one_of_this(
+    run: Runner, search: Path, killed: list[tuple[int, int]]
+) -> None:
+    """Who holds the lock has a number that is another process's here, which gets no signal."""
+    handle = hold_lock(search / "driver.lock", "busy")
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getppid()).encode(), 0)
+        told = run("stop", search)
+    finally:
+        os.close(handle)
+    assert (told.code, killed) == (2, [])
+    assert f"process {os.getppid()}, which holds it, is not of this machine" in told.err
+
+
+def test_who_ends_while_it_is_asked_is_not_called_asked(
+    run: Runner, search: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is gone between the look at its lock and the signal."""
+    handle = hold_lock(search / "driver.lock", "busy")
+
+    def end(*_: int) -> None:
+        os.close(handle)
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", end)
+    told = run("stop", search, "--json")
+    assert (told.code, told.data["asked"], told.data["driver"]) == (0, False, None)
+    assert "it has ended" in told.data["said"]
 
 
 def test_a_service_is_named_and_asked_to_end(run: Runner, service: Path, killed: list[tuple[int, int]]) -> None:
@@ -175,6 +208,7 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
     """VMs of a fleet that nobody follows go on, as do processes of a driver that is gone: exit code 1, what to do."""
     told = run("stop", fleet)
     assert told.code == 1
+    assert run("status", fleet, "--json").data["process"] is None
     assert f"its VMs go on, and `optplan run --resume {fleet} --abort` gives them back" in told.err
     plan, out = tmp_path / "search.json", tmp_path / "killed"
     assert run("solve", "rubberband-two-stages", "--plan", plan).code == 0
@@ -182,9 +216,14 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
     told = run("stop", out)
     assert (told.code, f"{out}: nobody follows it; it is paused" in told.err) == (0, True)
     with Journal(out) as journal:
-        journal.commit([Resumed(journal.idle_s())])  # a driver that goes on, and is killed at once
-    told = run("stop", out)
-    assert (told.code, f"`optplan run --resume {out}` goes on" in told.err) == (1, True)
+        began, records = journal.beginning, [*journal.replay(), Resumed(journal.idle_s())]
+    assert began is not None
+    for executor, said in (("local", "what still runs of it stores its state"), ("virtual", "and nothing runs")):
+        with Journal(tmp_path / executor) as journal:  # of a driver that goes on, and is killed at once
+            journal.begin(replace(began, options=began.options | {"executor": executor}), records)
+        told = run("stop", tmp_path / executor)
+        assert (told.code, said in told.err) == (int(executor == "local"), True)
+        assert f"`optplan run --resume {tmp_path / executor}` goes on" in told.err
 
 
 def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path) -> None:

@@ -34,6 +34,7 @@ from optplan.execution.runs import type_of
 from optplan.execution.state import NodeState
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamJob
+from optplan.execution.trial_files import take_lock
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.reporting.pages import Page, build_page
@@ -375,8 +376,13 @@ def test_an_export_has_a_page(run: Runner, tmp_path: Path, visit: Visitor) -> No
     assert run("status", out, "--json").data["winner"] == "0002"
     assert "running" in run("status", out).out
     assert run("logs", out, "--json").data == {"trials": []}
-    stopped = run("stop", out)
-    assert (stopped.code, "its jobs are those of a scheduler; cancel them there" in stopped.err) == (1, True)
+    handle = take_lock(out / "trials" / "0001" / "lock")  # of a launcher
+    assert handle is not None
+    seen = [(run("status", out, "--json").data["running"], run("stop", out))]
+    os.close(handle)  # it was killed
+    seen.append((run("status", out, "--json").data["running"], run("stop", out)))
+    assert [(running, stopped.code) for running, stopped in seen] == [(1, 1), (0, 0)]
+    assert "nothing of it runs" in seen[1][1].err
     assert f"`optplan submit {out}` runs what has not ended" in run("run", "--resume", out).err
 
 
@@ -387,6 +393,8 @@ def test_garbage_in_an_export_is_passed_over_or_named(run: Runner, tmp_path: Pat
     assert run("export", plan, "--to", "slurm", "--out", out, "--command", "train {gpus} {trial}").code == 0
     (out / "trials" / "0001").mkdir(parents=True)
     mark = out / "trials" / "0001" / "began-b1-s1"
+    stopped = run("stop", out)
+    assert (stopped.code, "its jobs are those of a scheduler; cancel them there" in stopped.err) == (1, True)
     for garbage in (b"\xff\xfe", b"9" * 400, b"-5", b"nan"):
         mark.write_bytes(garbage)
         assert [(stay.begin_s, stay.how) for stay in history_of(out).stays] == [(0.0, "running")]
