@@ -82,7 +82,7 @@ _SAID: dict[type[told.Record], str] = {
     told.Noted: "{0.text}",
 }
 _OF_FLEETS = {
-    told.OperationWanted: "{0.operation} is started on {1} VMs",
+    told.OperationWanted: "{0.operation} is started on {1} VM{2}",
     told.OperationStarted: "{0.operation} is there and trains",
 }
 
@@ -118,7 +118,8 @@ class RunView:
                 limits = ", ".join(f"{name} {format_amount(name, each)}" for name, each in given if each is not None)
                 return f"limits from now on: {limits}" if limits else ""
         said = _SAID | (_OF_FLEETS if self._kind == "fleet" else {})
-        return said.get(type(record), "").format(record, len(getattr(record, "place", ())))
+        many = len(getattr(record, "place", ()))
+        return said.get(type(record), "").format(record, many, "" if many == 1 else "s")
 
     def line(self, now_s: float) -> str:  # noqa: ARG002 - of a search there is more to say
         """Say on a terminal how far it is; empty where that is not told."""

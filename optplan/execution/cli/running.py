@@ -260,7 +260,7 @@ def build_pages(folders: Sequence[Path]) -> Page:
 @click.command(
     cls=Command,
     short_help="Show what trials, jobs and ranks wrote.",
-    examples=("optplan logs runs/first trials-0001", "optplan logs runs/fleet 001"),
+    examples=("optplan logs runs/first trials-0001", "optplan logs runs/fleet job"),
 )
 @click.argument("folder", metavar="DIR", type=DIR)
 @click.argument("trial", required=False, metavar="[NAME]")

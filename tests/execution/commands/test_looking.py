@@ -232,6 +232,7 @@ def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path
     assert run("logs", fleet, "--json").data == {"trials": ["job", "commands"]}
     assert run("logs", fleet, "job").out == "rank 0 trains\n"
     assert run("logs", fleet, "commands").out.startswith("asked\n")
+    assert "optplan logs runs/fleet job" in run("logs", "--help").out
 
 
 def test_folders_without_what_is_needed_are_told(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

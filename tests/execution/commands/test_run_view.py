@@ -102,6 +102,7 @@ def test_runs_of_all_kinds_say_the_same_of_the_same() -> None:
     assert teller(told.OperationWanted(0.04, "fleet-001", "s", "job", 1, {"v": 4, "w": 4})) == [
         "[0 s] fleet-001 is started on 2 VMs"
     ]
+    assert teller.say(told.OperationWanted(9.0, "fleet-002", "s", "job", 2, {"v": 4})) == "fleet-002 is started on 1 VM"
     assert teller(told.OperationFailed(1.0, "fleet-001", "ended to go on otherwise", blameless=True)) == []
     assert teller(told.OperationFailed(1.0, "fleet-001", "no CUDA")) == ["[1 s] fleet-001: no CUDA"]
     back = told.NodeChanged(2.0, "v", "ready", "is heard of again, 2 s after it was missed")
