@@ -14,7 +14,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -223,7 +223,7 @@ class Journal(AbstractContextManager["Journal", None]):
             os.pwrite(self._count, f"{number + 1:0{_DIGITS}d} {first}".encode(), 0)  # in place: that takes no room
 
     def _reading(self) -> AbstractContextManager[None]:
-        return _reporting(self._path, "give another folder")
+        return reporting(self._path, "give another folder")
 
 
 def _digest(before: str, number: int, wall: float, body: str) -> str:
@@ -313,7 +313,7 @@ def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> Da
 
 
 @contextmanager
-def _reporting(path: Path, advice: str) -> Iterator[None]:
+def reporting(path: Path, advice: str, describe: Callable[[Path, str], DataError] = _describe_damage) -> Iterator[None]:
     """Say what is wrong with a file: its disk, and then what to do, or else the file itself."""
     try:
         yield
@@ -321,17 +321,17 @@ def _reporting(path: Path, advice: str) -> Iterator[None]:
         raise
     except (sqlite3.Error, OSError) as error:
         if isinstance(error, sqlite3.Error) and not getattr(error, "sqlite_errorname", "").startswith(_DISK):
-            raise _describe_damage(path, str(error)) from None
+            raise describe(path, str(error)) from None
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"{path.parent} cannot be written ({reason}); {advice}") from None
-    except UnicodeDecodeError as error:  # of the tables' own description
-        raise _describe_damage(path, str(error)) from None
+    except ValueError as error:  # what is written there, or the tables' own description
+        raise describe(path, str(error)) from None
 
 
 @contextmanager
 def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator[None]:
     """Hold a transaction whose failures name the folder of a file, and say what to do."""
-    with _reporting(path, advice):
+    with reporting(path, advice):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
