@@ -121,8 +121,8 @@ class WidthCalculator:
         """Return what a job will take of the budget by the present table, in its unit times hours; None: not known."""
         if name not in self.knowledge.classes:
             return None
-        costs = (self._looks.get(name) or self._look(name)).count()
-        return costs.takes[0] if costs.takes else costs.needs[0]
+        look = self._looks.get(name) or self._look(name)
+        return look.bound(look.taken[1])[1] if look.taken else look.bound_needs()[0]
 
     def _book(self, event: OnlineEvent, at_s: float) -> None:
         """Enter what happened into the ledger; jobs that came before it was begun are no part of it."""
@@ -187,7 +187,7 @@ class WidthCalculator:
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
         look, known, estimate = self._looks.get(name), self.knowledge.known, self.knowledge.classes[name]
-        if look is not None and look.has_speeds_of(estimate):
+        if look is not None and look.changes == estimate.changes and not look.drift:  # jobs are larger by the factor
             look.size_gpu_hours, look.factor = look.size_gpu_hours * look.factor, 1.0
         else:
             job_class = self.knowledge.estimate_class(name)
@@ -223,9 +223,9 @@ class WidthCalculator:
             if before is None:  # it is new, and that is urgent
                 continue
             rate = knowledge.rate_per_hour(name)
-            most = look.most_moved(before, rate)
-            if most > limit and not (look.is_exact or look.has_speeds_of(estimate)):
-                most = self._look(name).most_moved(before, rate)
+            most = look.seen(rate).find_moved(before) + look.drift
+            if most > limit and look.drift:
+                most = self._look(name).seen(rate).find_moved(before)
             moved = moved or most > limit
         return moved
 
@@ -270,14 +270,15 @@ class WidthCalculator:
         takes = dict.fromkeys(limits, 0.0)
         fits = bool(self._prices) and self.table is not None and self.table.classes.keys() == self._looks.keys()
         for name, look in self._looks.items():
-            costs, rate = look.count(), self.knowledge.rate_per_hour(name)
+            rate, needs = self.knowledge.rate_per_hour(name), look.bound_needs()
             weighted = rate * known.classes[name].weight
             total += weighted
-            least_needs, most_needs = least_needs + rate * costs.needs[0], most_needs + rate * costs.needs[1]
-            fits = fits and costs.seconds is not None and costs.least is not None
+            least_needs, most_needs = least_needs + rate * needs[0], most_needs + rate * needs[1]
+            fits = fits and bool(look.taken and look.least)
             if fits:
-                seconds, least = seconds + weighted * (costs.seconds or 0.0), least + weighted * (costs.least or 0.0)
-                for limit, amount in zip(limits, costs.takes, strict=True):
+                one_s, *each = (look.bound(ends)[1] for ends in look.taken)
+                seconds, least = seconds + weighted * one_s, least + weighted * look.bound(look.least)[0]
+                for limit, amount in zip(limits, each, strict=True):
                     takes[limit] += rate * amount
         present = {"present_jct_s": seconds / total, "planned": takes[BUDGET]} if fits else {}
         if least_needs > given * (1.0 + _ROUNDING) and not known.further_limits:

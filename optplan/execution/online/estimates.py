@@ -17,7 +17,7 @@ of the width), beyond them by the nearest one. All jobs of a class share these (
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -56,10 +56,10 @@ class ClassEstimate:
     """What was seen of a class; weights are as of ``aged_s``, seconds since 1970.
 
     ``arrivals`` over ``watched_h`` is the rate; ``stated_jobs`` is the weight of the stated size; ``done`` and
-    ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By place (type of GPU
-    and width) there are ``hours`` that whole jobs trained, and ``levels``, speeds measured; by type the
-    latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
-    ``changes`` counts what was seen that may move sizes or speeds, ``hinted`` the hints that were others than before.
+    ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By type of GPU and
+    width there are ``hours`` that whole jobs trained, and ``levels``, speeds measured; by type the latest ``hints`` of
+    AdaptDL. It is watched from ``since_s`` on, seconds since 1970. ``changes`` counts what was seen that may move sizes
+    or speeds, ``breaks`` what may move them otherwise than the mean of a width's speeds does.
     """
 
     arrivals: float
@@ -67,14 +67,14 @@ class ClassEstimate:
     stated_jobs: float
     done: float = 0.0
     whole: float = 0.0
-    hours: dict[str, float] = field(default_factory=dict)
-    levels: dict[str, Level] = field(default_factory=dict)
+    hours: dict[str, dict[int, float]] = field(default_factory=dict)
+    levels: dict[str, dict[int, Level]] = field(default_factory=dict)
     hints: dict[str, Hints] = field(default_factory=dict)
     is_new: bool = False
     since_s: float = 0.0
     aged_s: float = 0.0
     changes: int = 0
-    hinted: int = 0
+    breaks: int = 0
 
     def kept(self, now_s: float, window_h: float) -> float:
         """Return what weights are to be multiplied by, to be those of now."""
@@ -95,13 +95,15 @@ class ClassEstimate:
         self.stated_jobs *= kept
         self.done *= kept
         self.whole *= kept
-        for place in self.hours:
-            self.hours[place] *= kept
-        for place in list(self.levels):
-            self.levels[place].weight *= kept
-            if self.levels[place].weight < _FORGOTTEN:
-                del self.levels[place]
-                self.changes += 1
+        for held in self.hours.values():
+            for gpus in held:
+                held[gpus] *= kept
+        for points in self.levels.values():
+            for gpus, level in list(points.items()):
+                level.weight *= kept
+                if level.weight < _FORGOTTEN:
+                    del points[gpus]
+                    self._see_break()
 
     def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool) -> None:
         """Count a job that ended."""
@@ -110,15 +112,15 @@ class ClassEstimate:
         if whole and any(run.seconds > 0 for run in ran):
             self.whole += weight
             for run in ran:
-                place = place_of(run.gpu_type or gpu_type, run.gpus)
-                self.hours[place] = self.hours.get(place, 0.0) + weight * run.seconds / SECONDS_PER_HOUR
+                held = self.hours.setdefault(run.gpu_type or gpu_type, {})
+                held[run.gpus] = held.get(run.gpus, 0.0) + weight * run.seconds / SECONDS_PER_HOUR
 
-    def see_speed(self, place: str, speed: float, weight: float) -> None:
-        """Count how fast a job was at a place, in an epoch that is as fast as the mean one."""
-        log_speed = math.log(speed)
-        if (level := self.levels.get(place)) is None:
-            self.levels[place] = Level(max(weight, _FORGOTTEN), log_speed)
-            self.changes += 1
+    def see_speed(self, gpu_type: str, gpus: int, speed: float, weight: float) -> None:
+        """Count how fast a job was on so many GPUs, in an epoch that is as fast as the mean one."""
+        log_speed, points = math.log(speed), self.levels.setdefault(gpu_type, {})
+        if (level := points.get(gpus)) is None:
+            points[gpus] = Level(max(weight, _FORGOTTEN), log_speed)
+            self._see_break()
             return
         level.weight += weight
         if abs(log_speed - level.log_speed) > _SAME:
@@ -129,23 +131,15 @@ class ClassEstimate:
         """Take hints in place of those before."""
         if self.hints.get(gpu_type) != hints:
             self.hints[gpu_type] = hints
-            self.hinted += 1
-            self.changes += 1
+            self._see_break()
+
+    def _see_break(self) -> None:
+        self.changes += 1
+        self.breaks += 1
 
     def is_forgotten(self, now_s: float, window_h: float) -> bool:
         """Whether a class that nobody stated was not heard of for so long that it is no class any more."""
         return self.is_new and max(self.arrivals, self.done) * self.kept(now_s, window_h) < _FORGOTTEN
-
-
-def place_of(gpu_type: str, gpus: int) -> str:
-    """Return the name of a width on a type of GPU."""
-    return f"{gpus}@{gpu_type}"
-
-
-def split_place(place: str) -> tuple[str, int]:
-    """Return the type of GPU and the width."""
-    gpus, _, gpu_type = place.partition("@")
-    return gpu_type, int(gpus)
 
 
 def mean_row(curve: Speedup, widths: IntArray) -> FloatArray:
@@ -169,10 +163,16 @@ def estimate_speedups(
     Of a class that nobody stated, nothing is believed to be gained beyond twice the widest that it ran on, and one GPU
     more for each job that ended, as there may be widths at which its jobs cannot run.
     """
-    job_class = instance.classes[name]
-    measured = _group_levels(estimate, job_class)
-    seen = bool(measured or estimate.hints)
-    found = _correct(instance, name, estimate, gpus_per_node) if seen else dict(job_class.speedup)
+    measured = {
+        on: {gpus: level.log_speed for gpus, level in points.items()}
+        for on, points in estimate.levels.items()
+        if points and on in instance.classes[name].speedup
+    }
+    bases = {
+        on: _choose_base(instance, name, on, estimate, measured.get(on, {}), gpus_per_node)
+        for on in instance.classes[name].speedup
+    }
+    found = _correct(instance, name, bases, measured)
     if not estimate.is_new or estimate.hints:
         return found
     for gpu_type, curve in found.items():
@@ -184,14 +184,11 @@ def estimate_speedups(
     return found
 
 
-def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per_node: int) -> dict[str, Speedup]:
-    """Return the curves by GPU type, corrected by what was measured."""
+def _correct(
+    instance: BoaInstance, name: str, bases: Mapping[str, Speedup], measured: Mapping[str, Mapping[int, float]]
+) -> dict[str, Speedup]:
+    """Return curves by GPU type, corrected by logarithms of the speeds that were measured."""
     job_class = instance.classes[name]
-    measured = _group_levels(estimate, job_class)
-    bases = {
-        gpu_type: _choose_base(instance, name, gpu_type, estimate, measured.get(gpu_type, {}), gpus_per_node)
-        for gpu_type in job_class.speedup
-    }
     home = next(iter(job_class.speedup))
     residuals = {
         gpu_type: dict(zip(points, (np.array([*points.values()]) - np.log(based)).tolist(), strict=True))
@@ -230,16 +227,6 @@ def _list_errors(base: Speedup, widths: IntArray, known: Sequence[int]) -> Float
     """Return (widths,) a curve's errors from the nearest of the widths that are known; None where none is stated."""
     factors = [each for gpus in known if (each := base.error_factors(widths, gpus)) is not None]
     return np.minimum(np.min(factors, axis=0) - 1.0, LARGEST_ERROR) if factors else None
-
-
-def _group_levels(estimate: ClassEstimate, job_class: JobClass) -> dict[str, dict[int, float]]:
-    """Return the measured log speeds by type and width."""
-    grouped: dict[str, dict[int, float]] = {}
-    for place, level in estimate.levels.items():
-        gpu_type, gpus = split_place(place)
-        if gpu_type in job_class.speedup:
-            grouped.setdefault(gpu_type, {})[gpus] = level.log_speed
-    return grouped
 
 
 def _choose_base(
@@ -287,28 +274,29 @@ def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, refere
 
 def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:
     """Whether a law is fitted to what was measured on some type."""
-    counts = ((curve, len(_group_levels(estimate, stated).get(name, {}))) for name, curve in stated.speedup.items())
-    return any(isinstance(curve, AmdahlSpeedup | PowerSpeedup) and count >= _FITTED_FROM for curve, count in counts)
+    return any(
+        isinstance(curve, AmdahlSpeedup | PowerSpeedup) and len(estimate.levels.get(on, ())) >= _FITTED_FROM
+        for on, curve in stated.speedup.items()
+    )
 
 
-def find_speeds(speedups: Mapping[str, Speedup], places: Iterable[str]) -> dict[str, float]:
-    """Return the mean speedups at places; those on a type that the class does not have are left out."""
-    widths: dict[str, list[int]] = {}
-    for gpu_type, gpus in map(split_place, places):
-        widths.setdefault(gpu_type, []).append(gpus)
+def find_speeds(
+    speedups: Mapping[str, Speedup], hours: Mapping[str, Mapping[int, float]]
+) -> dict[str, dict[int, float]]:
+    """Return the mean speedups where a class ran; types that it does not have are left out."""
     return {
-        place_of(gpu_type, gpus): speed
-        for gpu_type, held in widths.items()
-        if gpu_type in speedups
-        for gpus, speed in zip(held, interpolate(speedups[gpu_type], np.array(held)).tolist(), strict=True)
+        on: dict(zip(held, interpolate(speedups[on], np.array([*held])).tolist(), strict=True))
+        for on, held in hours.items()
+        if on in speedups
     }
 
 
-def estimate_size(job_class: JobClass, estimate: ClassEstimate, speeds: Mapping[str, float]) -> float:
-    """Return the mean size in GPU-hours: of the jobs that ended, by the speed at each place, and the stated one."""
+def estimate_size(job_class: JobClass, estimate: ClassEstimate, speeds: Mapping[str, Mapping[int, float]]) -> float:
+    """Return the mean size in GPU-hours: of the jobs that ended, by the speeds where they ran, and the stated one."""
     done = 0.0
-    for place, hours in estimate.hours.items():
-        done += hours * speeds.get(place, 0.0)
+    for on, held in estimate.hours.items():
+        for gpus, hours in held.items() if on in speeds else ():
+            done += hours * speeds[on][gpus]
     weight = estimate.stated_jobs + estimate.whole
     if weight <= 0.0:
         return job_class.size_gpu_hours

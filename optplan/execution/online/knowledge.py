@@ -24,7 +24,6 @@ from optplan.execution.online.estimates import (
     estimate_speedups,
     find_speeds,
     mean_row,
-    place_of,
     predict,
 )
 from optplan.execution.online.events import (
@@ -85,7 +84,7 @@ class Knowledge:
         self.heard: dict[str, None] = {}
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
-        # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
+        # Of the known instance: by class, type, GPUs and epoch, the type, and how much faster that epoch is than the
         # mean one; what is there was not refused.
         self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
         # By type and GPUs: what these take of the budget.
@@ -168,13 +167,13 @@ class Knowledge:
         self, name: str, gpus: int, gpu_type: str | None, speed: float, epoch: int | None, at_s: float
     ) -> None:
         """Take what a measurement says: most of what is told, so that its class is aged no more often than it must."""
-        place, per_epoch = self._factors.get((name, gpu_type, gpus, epoch)) or self._find_epoch_factor(
+        on, per_epoch = self._factors.get((name, gpu_type, gpus, epoch)) or self._find_epoch_factor(
             name, gpu_type, gpus, epoch
         )
         estimate = self.classes[name]
         if at_s - estimate.aged_s > self._window_s:
             estimate.age(at_s, self.terms.window_h)
-        estimate.see_speed(place, speed / per_epoch, self._weigh(at_s, estimate.aged_s))
+        estimate.see_speed(on, gpus, speed / per_epoch, self._weigh(at_s, estimate.aged_s))
         self.heard[name] = None
 
     def _weigh(self, at_s: float, than_s: float) -> float:
@@ -215,7 +214,7 @@ class Knowledge:
             raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
 
     def _find_epoch_factor(self, name: str, gpu_type: str | None, gpus: int, epoch: int | None) -> tuple[str, float]:
-        """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there.
+        """Return the type that was measured, and by how much its speedup in that epoch is above the mean one there.
 
         A width so far beyond all allowed ones that it is none is refused: estimates are kept by width.
         """
@@ -232,7 +231,7 @@ class Knowledge:
             nearest = widths[[int(np.argmin(np.abs(widths - gpus)))]]
             rows = curve.at(nearest)
             factor = float(rows[min(epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
-        found = self._factors[name, gpu_type, gpus, epoch] = place_of(on, gpus), factor
+        found = self._factors[name, gpu_type, gpus, epoch] = on, factor
         return found
 
     @property

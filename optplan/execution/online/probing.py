@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from optplan.execution.online.calculations import Terms
-from optplan.execution.online.estimates import ClassEstimate, place_of
+from optplan.execution.online.estimates import ClassEstimate
 from optplan.execution.online.width_table import weigh
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 
@@ -46,8 +46,5 @@ def _list_unmeasured(instance: BoaInstance, name: str, estimate: ClassEstimate, 
     if gpu_type in instance.quotas:
         return []
     allowed = set(instance.allowed_widths(name, gpu_type).tolist())
-    return [
-        gpus
-        for gpus in dict.fromkeys(terms.probe_widths)
-        if gpus in allowed and place_of(gpu_type, gpus) not in estimate.levels
-    ]
+    allowed.difference_update(estimate.levels.get(gpu_type, ()))
+    return [gpus for gpus in dict.fromkeys(terms.probe_widths) if gpus in allowed]

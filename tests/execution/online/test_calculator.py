@@ -374,7 +374,7 @@ def test_what_was_measured_long_ago_weighs_less_however_seldom_its_class_is_look
     known = Knowledge(stream, Terms(window_h=1.0), now_s=start_s)
     known.take(_measure("a", {2: 1.0}), start_s)
     known.take(_measure("a", {2: math.exp(1.0)}), start_s + 3600.0)
-    level = known.classes["a"].levels["2@t4"]
+    level = known.classes["a"].levels["t4"][2]
     assert level.log_speed == pytest.approx(math.e / (1.0 + math.e))
 
 
