@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Told
-from optplan.execution.online.calculations import Calculation, Verdict
+from optplan.execution.online.messages import Calculation, Verdict
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.store import read_stored
 from optplan.execution.trial_files import find_holder

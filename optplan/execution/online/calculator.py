@@ -16,13 +16,23 @@ import numpy as np
 
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.calculations import Calculation, Terms, Verdict, find_excess, say_kept
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent
+from optplan.execution.online.estimates import find_probing
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.knowledge import Knowledge, read_state, write_state
 from optplan.execution.online.ledger import TOO_SMALL, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
-from optplan.execution.online.probing import find_probing
+from optplan.execution.online.messages import (
+    Arrival,
+    Calculation,
+    Completion,
+    Measurement,
+    NodeStart,
+    OnlineEvent,
+    Terms,
+    Verdict,
+    find_excess,
+    say_kept,
+)
 from optplan.execution.online.width_table import WidthTable, rows_of, weigh
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence

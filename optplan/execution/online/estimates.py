@@ -12,6 +12,8 @@ beside the stated size with the weight of a stated number of jobs.
 instance states a law, else the instance's own curve. A measured width counts as measured, relative to the reference
 width; between two measured widths the base is corrected by what lies between their corrections (linear in the logarithm
 of the width), beyond them by the nearest one. All jobs of a class share these (5.3).
+
+*Probing.* Jobs of a new class run at a few widths in turn, until each of them was measured.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from optplan.execution.online.events import Hints, Run
-from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.execution.online.messages import Hints, Run, Terms
+from optplan.execution.online.width_table import weigh
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
@@ -301,3 +304,41 @@ def estimate_size(job_class: JobClass, estimate: ClassEstimate, speeds: Mapping[
     if weight <= 0.0:
         return job_class.size_gpu_hours
     return (estimate.stated_jobs * job_class.size_gpu_hours + done) / weight
+
+
+def find_probing(
+    instance: BoaInstance, classes: Mapping[str, ClassEstimate], terms: Terms
+) -> tuple[dict[str, tuple[Branch, ...]], float]:
+    """Return, by class that is probed, a row for each width that was not measured yet, each for as many of its jobs.
+
+    And which part of the budget they take, as far as it is estimated: at most ``probe_part``. Classes that would take
+    more get the widths that are best as far as they are known, as do all on a type of GPU with a quota.
+    """
+    left = terms.probe_part * instance.budget_amount()
+    probed: dict[str, tuple[Branch, ...]] = {}
+    taken = 0.0
+    for name, estimate in classes.items():
+        widths = _list_unmeasured(instance, name, estimate, terms)
+        if not widths:
+            continue
+        gpu_type = next(iter(instance.classes[name].speedup))
+        several = (gpu_type,) * instance.classes[name].num_epochs if len(instance.gpu_types) > 1 else None
+        epochs = np.ones(instance.classes[name].num_epochs)
+        rows = tuple(Branch(fraction=1.0 / len(widths), widths=gpus * epochs, gpu_types=several) for gpus in widths)
+        alone = instance.replace(classes={name: instance.classes[name]})
+        used = weigh(alone, BoaSolution(branches={name: rows})).consumption[BUDGET]
+        if taken + used <= left:
+            probed[name] = rows
+            taken += used
+    return probed, taken / instance.budget_amount()
+
+
+def _list_unmeasured(instance: BoaInstance, name: str, estimate: ClassEstimate, terms: Terms) -> list[int]:
+    if not estimate.is_new or estimate.hints or estimate.done >= terms.probe_jobs:
+        return []
+    gpu_type = next(iter(instance.classes[name].speedup))
+    if gpu_type in instance.quotas:
+        return []
+    allowed = set(instance.allowed_widths(name, gpu_type).tolist())
+    allowed.difference_update(estimate.levels.get(gpu_type, ()))
+    return [gpus for gpus in dict.fromkeys(terms.probe_widths) if gpus in allowed]

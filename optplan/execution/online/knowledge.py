@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.estimates import (
     ClassEstimate,
     estimate_size,
@@ -26,7 +25,7 @@ from optplan.execution.online.estimates import (
     mean_row,
     predict,
 )
-from optplan.execution.online.events import (
+from optplan.execution.online.messages import (
     Arrival,
     Completion,
     HintsReported,
@@ -34,6 +33,7 @@ from optplan.execution.online.events import (
     NodeStart,
     OnlineEvent,
     Run,
+    Terms,
 )
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths

@@ -19,9 +19,9 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fields import AtLeastOne, StreamFields
 from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.jobs import Rules
 from optplan.execution.online.ledger import Expectation
+from optplan.execution.online.messages import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.options import REAL, TrainingOptions
 from optplan.execution.protocol import Executor

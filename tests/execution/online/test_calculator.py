@@ -14,11 +14,20 @@ import pytest
 from optplan.contracts import Result
 from optplan.errors import DataError, UsageError
 from optplan.execution.online import calculator as calculator_module
-from optplan.execution.online.calculations import Calculation, Terms, Verdict
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.messages import (
+    Arrival,
+    Calculation,
+    Completion,
+    HintsReported,
+    Measurement,
+    OnlineEvent,
+    Terms,
+    Verdict,
+    parse_event,
+)
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.solving import solve

@@ -13,11 +13,10 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from optplan.errors import DataError
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, NodeStart, Run, parse_event
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.ledger import Expectation, Ledger, PriceLine, interval
+from optplan.execution.online.messages import Arrival, Completion, NodeStart, Run, Terms, parse_event
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.solving import frontier, solve

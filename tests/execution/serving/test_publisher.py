@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from optplan.errors import DataError, OutputError, UsageError
-from optplan.execution.online.calculations import Terms
-from optplan.execution.online.events import Arrival, Measurement, OnlineEvent
+from optplan.execution.online.messages import Arrival, Measurement, OnlineEvent, Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving import store
 from optplan.execution.serving.publisher import WIDTHS_FILE, Publisher, Reply
