@@ -202,7 +202,7 @@ class WidthCalculator:
         else:
             job_class = self.knowledge.estimate_class(name)
             graph = self._graphs[name] = Graph.of(known, name, job_class)
-            look = self._looks[name] = Look.at(graph, job_class, known.classes[name], estimate)
+            look = self._looks[name] = Look.at(graph, job_class, estimate)
         self._weigh(name)
         return look
 
@@ -323,7 +323,7 @@ class WidthCalculator:
             said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
             excess = find_excess(instance.limits, present.consumption)
         try:
-            solution, result = self._solve(instance, probed, part, notes)
+            solution, result = self._solve(instance, probed, part)
         except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
             solution, result = None, None
             notes.append(str(error))
@@ -332,11 +332,14 @@ class WidthCalculator:
         if beyond is not None and beyond[1] > _ROUNDING:
             notes.append(f"a table was found that takes {beyond[1]:.2%} more than the limit {beyond[0]}")
             said["verdict"] = Verdict.OVER_BUDGET
-        elif result is not None and result.infeasibility is not None:
-            least = [one.least_feasible for one in result.infeasibility.relaxations if one.limit == BUDGET]
+        elif result is not None and (proof := result.infeasibility) is not None:
+            notes.append(f"{TOO_SMALL}: {proof.reason}")
+            least = [one.least_feasible for one in proof.relaxations if one.limit == BUDGET]
             if least:  # else the budget alone is no help
                 said["needed"] = instance.count_limit(BUDGET, least[0]) + part * given
             said["verdict"] = Verdict.OVER_BUDGET
+        elif result is not None and solution is None:
+            notes.append(f"no plan was found: {result.status}")
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
         widths = {name: tuple(int(row.widths[0]) for row in rows) for name, rows in probed.items()}
@@ -368,7 +371,7 @@ class WidthCalculator:
         }
 
     def _solve(
-        self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
+        self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float
     ) -> tuple[BoaSolution | None, Result[BoaSolution] | None]:
         """Find the widths of all classes that are not probed, with what these leave of the budget."""
         asked = instance
@@ -379,11 +382,7 @@ class WidthCalculator:
             budget = Amount(instance.budget_amount() * (1.0 - part), instance.budget_unit)
             asked = instance.replace(classes=rest, budget=budget)
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
-        if result.infeasibility is not None:
-            notes.append(f"{TOO_SMALL}: {result.infeasibility.reason}")
-            return None, result
         if result.solution is None:
-            notes.append(f"no plan was found: {result.status}")
             return None, result
         self._near = result
         proofs = [each for each in result.certificates if isinstance(each, LagrangianCertificate)]

@@ -77,25 +77,8 @@ class Allocator:
         if table is self._table:
             return
         self._table = table
-        found: dict[tuple[str, int, int, str], tuple[int, str]] = {}
-        is_line_old = False
         for one in list(self._claims.values()):
-            job = one.job
-            key = (job.job_class, job.epochs_done, job.row, one.held_kind)
-            wanted = found[key] = found.get(key) or self._look_up(job, one.held_kind)
-            if wanted == (one.wanted, one.kind):
-                continue
-            if job.place:
-                self._withdraw(one)
-                self._file(job, one.number)
-            else:
-                self._demand[one.kind] -= one.wanted
-                one.wanted, one.kind = wanted
-                self._demand[one.kind] += one.wanted
-                is_line_old = True
-        if is_line_old:  # all at once: many wait
-            self._line = Line(one for one in self._claims.values() if one.wanted and not one.held)
-            self._decided = None
+            self.put(one.job)
 
     def put(self, job: ActiveJob) -> None:
         """Tell of a job that has arrived, or of which something has changed."""

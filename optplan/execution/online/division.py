@@ -225,10 +225,8 @@ class Claim:
 class Line:
     """Those who hold nothing, kin beside kin, each by rank."""
 
-    def __init__(self, claims: Iterable[Claim] = ()) -> None:
+    def __init__(self) -> None:
         self._kin: dict[Kin, list[Claim]] = {}
-        for one in sorted(claims, key=_rank):
-            self._kin.setdefault(one.kin, []).append(one)
 
     def add(self, one: Claim) -> None:
         """Let one wait."""

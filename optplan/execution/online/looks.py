@@ -62,18 +62,16 @@ class Look:
     """A look at a class, whose present estimates are within ``factor`` of the size and e to the ``drift`` of speeds.
 
     By type and width, ``levels`` are logarithms of measured speeds, and ``at_places`` mean speedups where jobs ran. It
-    was made after so many ``changes`` and ``breaks`` of the estimate. It is ``fitted`` where, a law being fitted, it
-    holds only as long as nothing is measured. Figures are of one job an hour, for a size at either end: ``taken`` has
-    its seconds under the table and what it takes of each limit, empty where the table does not fit, and ``least`` the
-    least seconds, what it takes at the prices included, on any widths. ``needs`` is what it takes of the budget, at the
-    size itself, on the widths that need least.
+    was made after so many ``changes`` and ``breaks`` of the estimate. Figures are of one job an hour, for a size at
+    either end: ``taken`` has its seconds under the table and what it takes of each limit, empty where the table does
+    not fit, and ``least`` the least seconds, what it takes at the prices included, on any widths. ``needs`` is what it
+    takes of the budget, at the size itself, on the widths that need least.
     """
 
     size_gpu_hours: float
     speeds: list[float]
     at_places: dict[str, dict[int, float]]
     levels: dict[str, dict[int, float]]
-    fitted: bool
     changes: int
     breaks: int
     factor: float = 1.0
@@ -83,7 +81,7 @@ class Look:
     needs: float = 0.0
 
     @classmethod
-    def at(cls, graph: Graph, job_class: JobClass, stated: JobClass, estimate: ClassEstimate) -> Self:
+    def at(cls, graph: Graph, job_class: JobClass, estimate: ClassEstimate) -> Self:
         """Look at a class as it is estimated."""
         return cls(
             size_gpu_hours=job_class.size_gpu_hours,
@@ -92,7 +90,6 @@ class Look:
             levels={
                 on: {gpus: level.log_speed for gpus, level in points.items()} for on, points in estimate.levels.items()
             },
-            fitted=is_fitted(stated, estimate),
             changes=estimate.changes,
             breaks=estimate.breaks,
         )
@@ -115,7 +112,8 @@ class Look:
         drift = max((abs(level.log_speed - before) for level, before in points), default=0.0)
         self.changes, self.drift = estimate.changes, 2.0 * drift
         self.factor = estimate_size(stated, estimate, self.at_places) / self.size_gpu_hours
-        return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if self.fitted else _REACH)
+        # Where a law is fitted, a look holds only as long as nothing is measured.
+        return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if is_fitted(stated, estimate) else _REACH)
 
     def seen(self, rate_per_hour: float) -> Seen:
         """Return what is estimated now, to within the drift."""
