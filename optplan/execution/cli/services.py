@@ -99,12 +99,7 @@ def stop(folder: Path, process: int | None) -> tuple[str, bool]:
 
 
 def _list_facts(stands: dict[str, Any]) -> list[tuple[str, str]]:
-    runs = (
-        f"runs as process {stands['process']}"
-        if stands["process"]
-        else f"does not run: `optplan serve {stands['folder']}`"
-    )
-    facts = [("service", runs)]
+    facts = [("service", say_follower(Told(stands), Path(stands["folder"]), stands["process"]))]
     if stands["address"]:
         facts.append(("address", stands["address"]))
     table = stands["table"]

@@ -112,7 +112,7 @@ class Allocator:
         """Tell of a node that has gone; who was there holds nothing any more."""
         if name not in self._stock:
             return
-        holders = [] if self._stock.is_idle(name) else [one for one in self._running.values() if name in one.job.place]
+        holders = [one for one in self._running.values() if name in one.job.place]
         for one in holders:
             self._withdraw(one)
         self._stock.remove(name)

@@ -19,7 +19,7 @@ of the width), beyond them by the nearest one. All jobs of a class share these (
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -216,7 +216,10 @@ def _correct(
         # Speeds are relative to the reference width: where that was not measured, no other is any surer.
         relative = job_class.reference_width in measured.get(home, {})
         near = [gpus for gpus in known.tolist() if gpus in measured[gpu_type]] if relative else []
-        errors = _list_errors(base, widths, near or [job_class.reference_width])
+        # Errors are those from the nearest width that is known.
+        sure = near or [job_class.reference_width]
+        factors = [each for gpus in sure if (each := base.error_factors(widths, gpus)) is not None]
+        errors = np.minimum(np.min(factors, axis=0) - 1.0, LARGEST_ERROR) if factors else None
         if errors is not None and relative:
             errors[np.isin(widths, near)] = 0.0
         rows = base.at(widths) * correction
@@ -224,12 +227,6 @@ def _correct(
             gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=errors
         )
     return found
-
-
-def _list_errors(base: Speedup, widths: IntArray, known: Sequence[int]) -> FloatArray | None:
-    """Return (widths,) a curve's errors from the nearest of the widths that are known; None where none is stated."""
-    factors = [each for gpus in known if (each := base.error_factors(widths, gpus)) is not None]
-    return np.minimum(np.min(factors, axis=0) - 1.0, LARGEST_ERROR) if factors else None
 
 
 def _choose_base(

@@ -82,13 +82,17 @@ class Knowledge:
         self.now_s = now_s
         self.urgent, self._instance_hash = "", instance.content_hash()
         self.heard: dict[str, None] = {}
-        self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
+        window_h = terms.window_h  # stated rates and sizes count as if they had been seen
+        self.classes: dict[str, ClassEstimate] = {
+            name: ClassEstimate(
+                each.arrival_rate_per_hour * window_h, window_h, terms.stated_jobs, since_s=now_s, aged_s=now_s
+            )
+            for name, each in instance.classes.items()
+        }
         self._known: BoaInstance | None = None
         # Of the known instance: by class, type, GPUs and epoch, the type, and how much faster that epoch is than the
         # mean one; what is there was not refused.
         self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
-        # By type and GPUs: what these take of the budget.
-        self._prices: dict[tuple[str | None, int], float] = {}
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
         #: By class, the rate that counts while jobs wait; empty while none does.
@@ -258,11 +262,6 @@ class Knowledge:
             widths=Widths(max=most) if only is None else Widths(only=only),
         )
 
-    def _begin_stated(self, name: str) -> ClassEstimate:
-        window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
-        stated = (rate * window_h, window_h, self.terms.stated_jobs)
-        return ClassEstimate(*stated, since_s=self.now_s, aged_s=self.now_s)
-
     def rate_per_hour(self, name: str) -> float:
         """Return the estimated rate of a class, or that of its queue."""
         rate = self.queued.get(name)
@@ -294,15 +293,12 @@ class Knowledge:
 
     def count_held(self, runs: Iterable[Run]) -> float:
         """Return what was held in the budget's unit times hours."""
-        return math.fsum(self._price(run.gpu_type, run.gpus) * run.seconds / SECONDS_PER_HOUR for run in runs)
+        return math.fsum(self._price(run) * run.seconds / SECONDS_PER_HOUR for run in runs)
 
-    def _price(self, gpu_type: str | None, gpus: int) -> float:
+    def _price(self, run: Run) -> float:
         """Return what GPUs take of the budget, in its unit."""
-        if (gpu_type, gpus) not in self._prices:
-            known, on = self.stated, gpu_type or next(iter(self.stated.gpu_types))
-            paid = float(known.paid_gpus(on, np.array([float(gpus)]))[0])
-            self._prices[gpu_type, gpus] = paid * known.prices_on_demand[on]
-        return self._prices[gpu_type, gpus]
+        known, on = self.stated, run.gpu_type or next(iter(self.stated.gpu_types))
+        return float(known.paid_gpus(on, np.array([float(run.gpus)]))[0]) * known.prices_on_demand[on]
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
