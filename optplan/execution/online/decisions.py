@@ -195,7 +195,10 @@ class Allocator:
 
     def _decide(self) -> Decision:
         stock, used = self._stock, dict(self._stock.used)
-        scarce = _find_scarce(self._demand, self._rules)
+        demand, rules = self._demand, self._rules
+        is_short = rules.most_gpus is not None and sum(demand.values()) > rules.most_gpus
+        # Of these types more is wanted than there will ever be.
+        scarce = frozenset(kind for kind, gpus in demand.items() if is_short or gpus > rules.cap(kind))
         seen = divide(self._running.values(), self._short.values(), self._line, stock, scarce)
         seen.sort(key=_number)
         changing = [one for one in seen if one.is_changed]
@@ -285,10 +288,3 @@ def decide(
         allocator.put(job)
     changes = allocator.decide()
     return replace(changes, places=places | dict(changes.places))
-
-
-def _find_scarce(demand: Mapping[str, int], rules: Rules) -> frozenset[str]:
-    """Return the types of which more is wanted than there will ever be."""
-    if rules.most_gpus is not None and sum(demand.values()) > rules.most_gpus:
-        return frozenset(demand)
-    return frozenset(kind for kind, gpus in demand.items() if gpus > rules.cap(kind))

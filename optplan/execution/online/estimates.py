@@ -198,7 +198,11 @@ def _correct(
         for gpu_type, points in measured.items()
         for based in [interpolate(bases[gpu_type], np.array([*points]))]
     }
-    offset = _find_offset(residuals, home, job_class.reference_width)
+    # The logarithm of the speed at the reference width: as measured there, else as all others suggest it.
+    offset = residuals.get(home, {}).get(job_class.reference_width)
+    if offset is None:
+        every = [residual for points in residuals.values() for residual in points.values()]
+        offset = float(np.mean(every)) if every else 0.0
     found: dict[str, Speedup] = {}
     for gpu_type, base in bases.items():
         widths = instance.allowed_widths(name, gpu_type)
@@ -261,15 +265,6 @@ def predict(predicted: GoodputSpeedup, widths: IntArray, reference_width: int) -
     most = max(1, predicted.max_batch_size // predicted.min_local_batch_size)
     goodput = predicted.goodput(np.minimum(np.append(widths, reference_width), most))[0]
     return TableSpeedup(gpus=widths, speedup=goodput[:-1] / goodput[-1], provenance=("hinted",) * widths.size)
-
-
-def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, reference_width: int) -> float:
-    """Return the logarithm of the speed at the reference width: as measured there, else as all others suggest it."""
-    at_reference = residuals.get(home, {}).get(reference_width)
-    if at_reference is not None:
-        return at_reference
-    every = [residual for points in residuals.values() for residual in points.values()]
-    return float(np.mean(every)) if every else 0.0
 
 
 def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:
