@@ -87,6 +87,7 @@ class WidthCalculator:
             instance = instance.replace(classes=classes)
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
+        self.knowledge.urgent = "the first calculation"
         self.ledger = Ledger(now_s, now_s, instance.budget_amount(), self.terms.hold_budget)
         # What each multiplier spends, as it was when widths were last solved for; None where it has to be asked anew.
         self._line: PriceLine | None = None
@@ -154,8 +155,7 @@ class WidthCalculator:
         knowledge, terms, solved_s = self.knowledge, self.terms, self._solved_s
         if solved_s <= now_s < solved_s + terms.settle_s:
             return None
-        first = self.table is None and solved_s == _NEVER_S
-        urgent = knowledge.urgent or ("the first calculation" if first else "")
+        urgent = knowledge.urgent
         late = not solved_s <= now_s < solved_s + terms.every_s
         rests = self._looked_s <= now_s < self._looked_s + terms.settle_s
         if not (urgent or late or (knowledge.heard and not rests)):
