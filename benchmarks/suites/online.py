@@ -18,8 +18,8 @@ import numpy as np
 
 from optplan.contracts.result import Result, Status
 from optplan.execution.online.decisions import Allocator, decide
-from optplan.execution.online.events import Measurement
 from optplan.execution.online.jobs import ActiveJob, Rules
+from optplan.execution.online.messages import Measurement
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.publisher import Publisher, Reply
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution

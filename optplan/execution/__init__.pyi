@@ -6,7 +6,7 @@ from optplan.execution.exports.request import Export as Export
 from optplan.execution.fleets.hook import Member as Member
 from optplan.execution.online.calculator import WidthCalculator as WidthCalculator
 from optplan.execution.online.decisions import decide as decide
-from optplan.execution.online.events import Measurement as Measurement
+from optplan.execution.online.messages import Measurement as Measurement
 from optplan.execution.online.jobs import (
     ActiveJob as ActiveJob,
     Rules as Rules,

@@ -14,7 +14,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -225,8 +225,8 @@ class Journal(AbstractContextManager["Journal", None]):
 
     def _reading(self) -> AbstractContextManager[None]:
         if self._is_writable:
-            return _reporting(self._path, "give another folder")
-        return _reporting(self._path, "copy it to where it can be written, and look there", "read")
+            return reporting(self._path, "give another folder")
+        return reporting(self._path, "copy it to where it can be written, and look there", done="read")
 
 
 def _digest(before: str, number: int, wall: float, body: str) -> str:
@@ -316,7 +316,9 @@ def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> Da
 
 
 @contextmanager
-def _reporting(path: Path, advice: str, done: str = "written") -> Iterator[None]:
+def reporting(
+    path: Path, advice: str, describe: Callable[[Path, str], DataError] = _describe_damage, done: str = "written"
+) -> Iterator[None]:
     """Say what is wrong with a file: its disk, which it was to be ``done`` on, and what to do; or the file itself."""
     try:
         yield
@@ -324,17 +326,17 @@ def _reporting(path: Path, advice: str, done: str = "written") -> Iterator[None]
         raise
     except (sqlite3.Error, OSError) as error:
         if isinstance(error, sqlite3.Error) and not getattr(error, "sqlite_errorname", "").startswith(_DISK):
-            raise _describe_damage(path, str(error)) from None
+            raise describe(path, str(error)) from None
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"{path.parent} cannot be {done} ({reason}); {advice}") from None
-    except UnicodeDecodeError as error:  # of the tables' own description
-        raise _describe_damage(path, str(error)) from None
+    except ValueError as error:  # what is written there, or the tables' own description
+        raise describe(path, str(error)) from None
 
 
 @contextmanager
 def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator[None]:
     """Hold a transaction whose failures name the folder of a file, and say what to do."""
-    with _reporting(path, advice):
+    with reporting(path, advice):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from optplan.contracts import Status
 from optplan.contracts.plan import Plan
 from optplan.contracts.result import Result
-from optplan.execution.online.calculations import Terms as Learning
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import Order
+from optplan.execution.online.messages import Terms as Learning
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
 from optplan.execution.streams.running import run_stream

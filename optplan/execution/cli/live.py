@@ -22,7 +22,7 @@ from urllib.parse import parse_qs
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OptplanError, UsageError
 from optplan.execution.cli.kinds import kind_of_folder
-from optplan.execution.serving.access import is_from_own_page, is_own, is_right
+from optplan.execution.serving.store import is_from_own_page, is_own, is_right
 from optplan.execution.trial_files import find_holder
 from optplan.reporting.pages import build_page, require_packages
 from optplan.reporting.presentation import presenter_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Told
-from optplan.execution.online.calculations import Calculation, Verdict
+from optplan.execution.online.messages import Calculation, Verdict
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.store import read_stored
 from optplan.execution.trial_files import find_holder
@@ -99,12 +99,7 @@ def stop(folder: Path, process: int | None) -> tuple[str, bool]:
 
 
 def _list_facts(stands: dict[str, Any]) -> list[tuple[str, str]]:
-    runs = (
-        f"runs as process {stands['process']}"
-        if stands["process"]
-        else f"does not run: `optplan serve {stands['folder']}`"
-    )
-    facts = [("service", runs)]
+    facts = [("service", say_follower(Told(stands), Path(stands["folder"]), stands["process"]))]
     if stands["address"]:
         facts.append(("address", stands["address"]))
     table = stands["table"]

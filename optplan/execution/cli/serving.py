@@ -73,10 +73,10 @@ def serve(
     """
     import logging
 
-    from optplan.execution.serving.access import read_token
     from optplan.execution.serving.accounting import SlurmJobs
     from optplan.execution.serving.publisher import Publisher, publish_file
     from optplan.execution.serving.service import run
+    from optplan.execution.serving.store import read_token
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
 

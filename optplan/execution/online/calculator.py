@@ -16,13 +16,23 @@ import numpy as np
 
 from optplan.contracts import LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.calculations import Calculation, Terms, Verdict, find_excess, say_kept
-from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent
+from optplan.execution.online.estimates import find_probing
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.knowledge import Knowledge, read_state, write_state
 from optplan.execution.online.ledger import TOO_SMALL, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen, tell_changes
-from optplan.execution.online.probing import find_probing
+from optplan.execution.online.messages import (
+    Arrival,
+    Calculation,
+    Completion,
+    Measurement,
+    NodeStart,
+    OnlineEvent,
+    Terms,
+    Verdict,
+    find_excess,
+    say_kept,
+)
 from optplan.execution.online.width_table import WidthTable, rows_of, weigh
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
@@ -77,6 +87,7 @@ class WidthCalculator:
             instance = instance.replace(classes=classes)
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
+        self.knowledge.urgent = "the first calculation"
         self.ledger = Ledger(now_s, now_s, instance.budget_amount(), self.terms.hold_budget)
         # What each multiplier spends, as it was when widths were last solved for; None where it has to be asked anew.
         self._line: PriceLine | None = None
@@ -121,8 +132,8 @@ class WidthCalculator:
         """Return what a job will take of the budget by the present table, in its unit times hours; None: not known."""
         if name not in self.knowledge.classes:
             return None
-        costs = (self._looks.get(name) or self._look(name)).count()
-        return costs.takes[0] if costs.takes else costs.needs[0]
+        look = self._looks.get(name) or self._look(name)
+        return look.bound(look.taken[1])[1] if look.taken else look.bound_needs()[0]
 
     def _book(self, event: OnlineEvent, at_s: float) -> None:
         """Enter what happened into the ledger; jobs that came before it was begun are no part of it."""
@@ -144,8 +155,7 @@ class WidthCalculator:
         knowledge, terms, solved_s = self.knowledge, self.terms, self._solved_s
         if solved_s <= now_s < solved_s + terms.settle_s:
             return None
-        first = self.table is None and solved_s == _NEVER_S
-        urgent = knowledge.urgent or ("the first calculation" if first else "")
+        urgent = knowledge.urgent
         late = not solved_s <= now_s < solved_s + terms.every_s
         rests = self._looked_s <= now_s < self._looked_s + terms.settle_s
         if not (urgent or late or (knowledge.heard and not rests)):
@@ -187,12 +197,12 @@ class WidthCalculator:
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
         look, known, estimate = self._looks.get(name), self.knowledge.known, self.knowledge.classes[name]
-        if look is not None and look.has_speeds_of(estimate):
+        if look is not None and look.changes == estimate.changes and not look.drift:  # jobs are larger by the factor
             look.size_gpu_hours, look.factor = look.size_gpu_hours * look.factor, 1.0
         else:
             job_class = self.knowledge.estimate_class(name)
             graph = self._graphs[name] = Graph.of(known, name, job_class)
-            look = self._looks[name] = Look.at(graph, job_class, known.classes[name], estimate)
+            look = self._looks[name] = Look.at(graph, job_class, estimate)
         self._weigh(name)
         return look
 
@@ -223,9 +233,9 @@ class WidthCalculator:
             if before is None:  # it is new, and that is urgent
                 continue
             rate = knowledge.rate_per_hour(name)
-            most = look.most_moved(before, rate)
-            if most > limit and not (look.is_exact or look.has_speeds_of(estimate)):
-                most = self._look(name).most_moved(before, rate)
+            most = look.seen(rate).find_moved(before) + look.drift
+            if most > limit and look.drift:
+                most = self._look(name).seen(rate).find_moved(before)
             moved = moved or most > limit
         return moved
 
@@ -270,14 +280,15 @@ class WidthCalculator:
         takes = dict.fromkeys(limits, 0.0)
         fits = bool(self._prices) and self.table is not None and self.table.classes.keys() == self._looks.keys()
         for name, look in self._looks.items():
-            costs, rate = look.count(), self.knowledge.rate_per_hour(name)
+            rate, needs = self.knowledge.rate_per_hour(name), look.bound_needs()
             weighted = rate * known.classes[name].weight
             total += weighted
-            least_needs, most_needs = least_needs + rate * costs.needs[0], most_needs + rate * costs.needs[1]
-            fits = fits and costs.seconds is not None and costs.least is not None
+            least_needs, most_needs = least_needs + rate * needs[0], most_needs + rate * needs[1]
+            fits = fits and bool(look.taken and look.least)
             if fits:
-                seconds, least = seconds + weighted * (costs.seconds or 0.0), least + weighted * (costs.least or 0.0)
-                for limit, amount in zip(limits, costs.takes, strict=True):
+                one_s, *each = (look.bound(ends)[1] for ends in look.taken)
+                seconds, least = seconds + weighted * one_s, least + weighted * look.bound(look.least)[0]
+                for limit, amount in zip(limits, each, strict=True):
                     takes[limit] += rate * amount
         present = {"present_jct_s": seconds / total, "planned": takes[BUDGET]} if fits else {}
         if least_needs > given * (1.0 + _ROUNDING) and not known.further_limits:
@@ -312,7 +323,7 @@ class WidthCalculator:
             said |= {"present_jct_s": present.objective, "planned": present.consumption[BUDGET]}
             excess = find_excess(instance.limits, present.consumption)
         try:
-            solution, result = self._solve(instance, probed, part, notes)
+            solution, result = self._solve(instance, probed, part)
         except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
             solution, result = None, None
             notes.append(str(error))
@@ -321,11 +332,14 @@ class WidthCalculator:
         if beyond is not None and beyond[1] > _ROUNDING:
             notes.append(f"a table was found that takes {beyond[1]:.2%} more than the limit {beyond[0]}")
             said["verdict"] = Verdict.OVER_BUDGET
-        elif result is not None and result.infeasibility is not None:
-            least = [one.least_feasible for one in result.infeasibility.relaxations if one.limit == BUDGET]
+        elif result is not None and (proof := result.infeasibility) is not None:
+            notes.append(f"{TOO_SMALL}: {proof.reason}")
+            least = [one.least_feasible for one in proof.relaxations if one.limit == BUDGET]
             if least:  # else the budget alone is no help
                 said["needed"] = instance.count_limit(BUDGET, least[0]) + part * given
             said["verdict"] = Verdict.OVER_BUDGET
+        elif result is not None and solution is None:
+            notes.append(f"no plan was found: {result.status}")
         if solution is None or new is None or said["verdict"] is Verdict.OVER_BUDGET:
             return {**said, "notes": (*notes, self._say_what_stays())}
         widths = {name: tuple(int(row.widths[0]) for row in rows) for name, rows in probed.items()}
@@ -357,7 +371,7 @@ class WidthCalculator:
         }
 
     def _solve(
-        self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
+        self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float
     ) -> tuple[BoaSolution | None, Result[BoaSolution] | None]:
         """Find the widths of all classes that are not probed, with what these leave of the budget."""
         asked = instance
@@ -368,11 +382,7 @@ class WidthCalculator:
             budget = Amount(instance.budget_amount() * (1.0 - part), instance.budget_unit)
             asked = instance.replace(classes=rest, budget=budget)
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
-        if result.infeasibility is not None:
-            notes.append(f"{TOO_SMALL}: {result.infeasibility.reason}")
-            return None, result
         if result.solution is None:
-            notes.append(f"no plan was found: {result.status}")
             return None, result
         self._near = result
         proofs = [each for each in result.certificates if isinstance(each, LagrangianCertificate)]

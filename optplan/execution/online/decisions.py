@@ -77,25 +77,8 @@ class Allocator:
         if table is self._table:
             return
         self._table = table
-        found: dict[tuple[str, int, int, str], tuple[int, str]] = {}
-        is_line_old = False
         for one in list(self._claims.values()):
-            job = one.job
-            key = (job.job_class, job.epochs_done, job.row, one.held_kind)
-            wanted = found[key] = found.get(key) or self._look_up(job, one.held_kind)
-            if wanted == (one.wanted, one.kind):
-                continue
-            if job.place:
-                self._withdraw(one)
-                self._file(job, one.number)
-            else:
-                self._demand[one.kind] -= one.wanted
-                one.wanted, one.kind = wanted
-                self._demand[one.kind] += one.wanted
-                is_line_old = True
-        if is_line_old:  # all at once: many wait
-            self._line = Line(one for one in self._claims.values() if one.wanted and not one.held)
-            self._decided = None
+            self.put(one.job)
 
     def put(self, job: ActiveJob) -> None:
         """Tell of a job that has arrived, or of which something has changed."""
@@ -129,7 +112,7 @@ class Allocator:
         """Tell of a node that has gone; who was there holds nothing any more."""
         if name not in self._stock:
             return
-        holders = [] if self._stock.is_idle(name) else [one for one in self._running.values() if name in one.job.place]
+        holders = [one for one in self._running.values() if name in one.job.place]
         for one in holders:
             self._withdraw(one)
         self._stock.remove(name)
@@ -212,7 +195,10 @@ class Allocator:
 
     def _decide(self) -> Decision:
         stock, used = self._stock, dict(self._stock.used)
-        scarce = _find_scarce(self._demand, self._rules)
+        demand, rules = self._demand, self._rules
+        is_short = rules.most_gpus is not None and sum(demand.values()) > rules.most_gpus
+        # Of these types more is wanted than there will ever be.
+        scarce = frozenset(kind for kind, gpus in demand.items() if is_short or gpus > rules.cap(kind))
         seen = divide(self._running.values(), self._short.values(), self._line, stock, scarce)
         seen.sort(key=_number)
         changing = [one for one in seen if one.is_changed]
@@ -302,10 +288,3 @@ def decide(
         allocator.put(job)
     changes = allocator.decide()
     return replace(changes, places=places | dict(changes.places))
-
-
-def _find_scarce(demand: Mapping[str, int], rules: Rules) -> frozenset[str]:
-    """Return the types of which more is wanted than there will ever be."""
-    if rules.most_gpus is not None and sum(demand.values()) > rules.most_gpus:
-        return frozenset(demand)
-    return frozenset(kind for kind, gpus in demand.items() if gpus > rules.cap(kind))

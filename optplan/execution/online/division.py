@@ -111,11 +111,6 @@ class Stock:
         kind, node = self._nodes.pop(name)
         self._free[kind].remove(node)
 
-    def is_idle(self, name: str) -> bool:
-        """Whether nobody holds a GPU of a node."""
-        kind, node = self._nodes[name]
-        return self._free[kind].by_node[node] == self._free[kind].size
-
     def hold(self, place: Place) -> tuple[int, str]:
         """Take what a job holds, and return how many GPUs of which type; none where that is not there to hold."""
         kind, total = "", 0
@@ -166,11 +161,6 @@ class Stock:
     def is_above(self, kind: str) -> bool:
         """Whether more of a type, or of all, is used than may be."""
         return self.used[kind] > self.rules.cap(kind) or sum(self.used.values()) > self._most
-
-    def may_stop(self, scarce: frozenset[str]) -> bool:
-        """Whether somebody who runs may have to stop."""
-        by_order = bool(scarce) and self.rules.order is not Order.FIRST_COME
-        return by_order or any(map(self.is_above, self.used))
 
     def list_idle(self, wanted: Mapping[str, int]) -> tuple[str, ...]:
         """List nodes that nobody holds, the last ones first, as many as there are above those that are wanted."""
@@ -225,10 +215,8 @@ class Claim:
 class Line:
     """Those who hold nothing, kin beside kin, each by rank."""
 
-    def __init__(self, claims: Iterable[Claim] = ()) -> None:
+    def __init__(self) -> None:
         self._kin: dict[Kin, list[Claim]] = {}
-        for one in sorted(claims, key=_rank):
-            self._kin.setdefault(one.kin, []).append(one)
 
     def add(self, one: Claim) -> None:
         """Let one wait."""
@@ -271,11 +259,10 @@ def divide(
     for one in ordered:
         if one.held > one.wanted and one.held_kind == one.kind:
             _give(one, one.wanted, stock)
-    stopped = []
-    if stock.may_stop(scarce):
+    stopped, stopping = [], frozenset[str]() if first_come else scarce
+    if stopping or any(map(stock.is_above, stock.used)):
         for one in sorted(running, key=_rank, reverse=True):
-            stops = not first_come and one.kind in scarce
-            if one.got and (stops or stock.is_above(one.got_kind)):
+            if one.got and (one.kind in stopping or stock.is_above(one.got_kind)):
                 _give(one, 0, stock)
                 stopped.append(one)
                 seen[one.number] = one

@@ -12,19 +12,22 @@ beside the stated size with the weight of a stated number of jobs.
 instance states a law, else the instance's own curve. A measured width counts as measured, relative to the reference
 width; between two measured widths the base is corrected by what lies between their corrections (linear in the logarithm
 of the width), beyond them by the nearest one. All jobs of a class share these (5.3).
+
+*Probing.* Jobs of a new class run at a few widths in turn, until each of them was measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from optplan.execution.online.events import Hints, Run
-from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.execution.online.messages import Hints, Run, Terms
+from optplan.execution.online.width_table import weigh
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
@@ -56,10 +59,10 @@ class ClassEstimate:
     """What was seen of a class; weights are as of ``aged_s``, seconds since 1970.
 
     ``arrivals`` over ``watched_h`` is the rate; ``stated_jobs`` is the weight of the stated size; ``done`` and
-    ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By place (type of GPU
-    and width) there are ``hours`` that whole jobs trained, and ``levels``, speeds measured; by type the
-    latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
-    ``changes`` counts what was seen that may move sizes or speeds, ``hinted`` the hints that were others than before.
+    ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By type of GPU and
+    width there are ``hours`` that whole jobs trained, and ``levels``, speeds measured; by type the latest ``hints`` of
+    AdaptDL. It is watched from ``since_s`` on, seconds since 1970. ``changes`` counts what was seen that may move sizes
+    or speeds, ``breaks`` what may move them otherwise than the mean of a width's speeds does.
     """
 
     arrivals: float
@@ -67,14 +70,14 @@ class ClassEstimate:
     stated_jobs: float
     done: float = 0.0
     whole: float = 0.0
-    hours: dict[str, float] = field(default_factory=dict)
-    levels: dict[str, Level] = field(default_factory=dict)
+    hours: dict[str, dict[int, float]] = field(default_factory=dict)
+    levels: dict[str, dict[int, Level]] = field(default_factory=dict)
     hints: dict[str, Hints] = field(default_factory=dict)
     is_new: bool = False
     since_s: float = 0.0
     aged_s: float = 0.0
     changes: int = 0
-    hinted: int = 0
+    breaks: int = 0
 
     def kept(self, now_s: float, window_h: float) -> float:
         """Return what weights are to be multiplied by, to be those of now."""
@@ -95,13 +98,15 @@ class ClassEstimate:
         self.stated_jobs *= kept
         self.done *= kept
         self.whole *= kept
-        for place in self.hours:
-            self.hours[place] *= kept
-        for place in list(self.levels):
-            self.levels[place].weight *= kept
-            if self.levels[place].weight < _FORGOTTEN:
-                del self.levels[place]
-                self.changes += 1
+        for held in self.hours.values():
+            for gpus in held:
+                held[gpus] *= kept
+        for points in self.levels.values():
+            for gpus, level in list(points.items()):
+                level.weight *= kept
+                if level.weight < _FORGOTTEN:
+                    del points[gpus]
+                    self._see_break()
 
     def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool) -> None:
         """Count a job that ended."""
@@ -110,15 +115,15 @@ class ClassEstimate:
         if whole and any(run.seconds > 0 for run in ran):
             self.whole += weight
             for run in ran:
-                place = place_of(run.gpu_type or gpu_type, run.gpus)
-                self.hours[place] = self.hours.get(place, 0.0) + weight * run.seconds / SECONDS_PER_HOUR
+                held = self.hours.setdefault(run.gpu_type or gpu_type, {})
+                held[run.gpus] = held.get(run.gpus, 0.0) + weight * run.seconds / SECONDS_PER_HOUR
 
-    def see_speed(self, place: str, speed: float, weight: float) -> None:
-        """Count how fast a job was at a place, in an epoch that is as fast as the mean one."""
-        log_speed = math.log(speed)
-        if (level := self.levels.get(place)) is None:
-            self.levels[place] = Level(max(weight, _FORGOTTEN), log_speed)
-            self.changes += 1
+    def see_speed(self, gpu_type: str, gpus: int, speed: float, weight: float) -> None:
+        """Count how fast a job was on so many GPUs, in an epoch that is as fast as the mean one."""
+        log_speed, points = math.log(speed), self.levels.setdefault(gpu_type, {})
+        if (level := points.get(gpus)) is None:
+            points[gpus] = Level(max(weight, _FORGOTTEN), log_speed)
+            self._see_break()
             return
         level.weight += weight
         if abs(log_speed - level.log_speed) > _SAME:
@@ -129,23 +134,15 @@ class ClassEstimate:
         """Take hints in place of those before."""
         if self.hints.get(gpu_type) != hints:
             self.hints[gpu_type] = hints
-            self.hinted += 1
-            self.changes += 1
+            self._see_break()
+
+    def _see_break(self) -> None:
+        self.changes += 1
+        self.breaks += 1
 
     def is_forgotten(self, now_s: float, window_h: float) -> bool:
         """Whether a class that nobody stated was not heard of for so long that it is no class any more."""
         return self.is_new and max(self.arrivals, self.done) * self.kept(now_s, window_h) < _FORGOTTEN
-
-
-def place_of(gpu_type: str, gpus: int) -> str:
-    """Return the name of a width on a type of GPU."""
-    return f"{gpus}@{gpu_type}"
-
-
-def split_place(place: str) -> tuple[str, int]:
-    """Return the type of GPU and the width."""
-    gpus, _, gpu_type = place.partition("@")
-    return gpu_type, int(gpus)
 
 
 def mean_row(curve: Speedup, widths: IntArray) -> FloatArray:
@@ -169,10 +166,16 @@ def estimate_speedups(
     Of a class that nobody stated, nothing is believed to be gained beyond twice the widest that it ran on, and one GPU
     more for each job that ended, as there may be widths at which its jobs cannot run.
     """
-    job_class = instance.classes[name]
-    measured = _group_levels(estimate, job_class)
-    seen = bool(measured or estimate.hints)
-    found = _correct(instance, name, estimate, gpus_per_node) if seen else dict(job_class.speedup)
+    measured = {
+        on: {gpus: level.log_speed for gpus, level in points.items()}
+        for on, points in estimate.levels.items()
+        if points and on in instance.classes[name].speedup
+    }
+    bases = {
+        on: _choose_base(instance, name, on, estimate, measured.get(on, {}), gpus_per_node)
+        for on in instance.classes[name].speedup
+    }
+    found = _correct(instance, name, bases, measured)
     if not estimate.is_new or estimate.hints:
         return found
     for gpu_type, curve in found.items():
@@ -184,21 +187,22 @@ def estimate_speedups(
     return found
 
 
-def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per_node: int) -> dict[str, Speedup]:
-    """Return the curves by GPU type, corrected by what was measured."""
+def _correct(
+    instance: BoaInstance, name: str, bases: Mapping[str, Speedup], measured: Mapping[str, Mapping[int, float]]
+) -> dict[str, Speedup]:
+    """Return curves by GPU type, corrected by logarithms of the speeds that were measured."""
     job_class = instance.classes[name]
-    measured = _group_levels(estimate, job_class)
-    bases = {
-        gpu_type: _choose_base(instance, name, gpu_type, estimate, measured.get(gpu_type, {}), gpus_per_node)
-        for gpu_type in job_class.speedup
-    }
     home = next(iter(job_class.speedup))
     residuals = {
         gpu_type: dict(zip(points, (np.array([*points.values()]) - np.log(based)).tolist(), strict=True))
         for gpu_type, points in measured.items()
         for based in [interpolate(bases[gpu_type], np.array([*points]))]
     }
-    offset = _find_offset(residuals, home, job_class.reference_width)
+    # The logarithm of the speed at the reference width: as measured there, else as all others suggest it.
+    offset = residuals.get(home, {}).get(job_class.reference_width)
+    if offset is None:
+        every = [residual for points in residuals.values() for residual in points.values()]
+        offset = float(np.mean(every)) if every else 0.0
     found: dict[str, Speedup] = {}
     for gpu_type, base in bases.items():
         widths = instance.allowed_widths(name, gpu_type)
@@ -216,7 +220,10 @@ def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per
         # Speeds are relative to the reference width: where that was not measured, no other is any surer.
         relative = job_class.reference_width in measured.get(home, {})
         near = [gpus for gpus in known.tolist() if gpus in measured[gpu_type]] if relative else []
-        errors = _list_errors(base, widths, near or [job_class.reference_width])
+        # Errors are those from the nearest width that is known.
+        sure = near or [job_class.reference_width]
+        factors = [each for gpus in sure if (each := base.error_factors(widths, gpus)) is not None]
+        errors = np.minimum(np.min(factors, axis=0) - 1.0, LARGEST_ERROR) if factors else None
         if errors is not None and relative:
             errors[np.isin(widths, near)] = 0.0
         rows = base.at(widths) * correction
@@ -224,22 +231,6 @@ def _correct(instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per
             gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words, error=errors
         )
     return found
-
-
-def _list_errors(base: Speedup, widths: IntArray, known: Sequence[int]) -> FloatArray | None:
-    """Return (widths,) a curve's errors from the nearest of the widths that are known; None where none is stated."""
-    factors = [each for gpus in known if (each := base.error_factors(widths, gpus)) is not None]
-    return np.minimum(np.min(factors, axis=0) - 1.0, LARGEST_ERROR) if factors else None
-
-
-def _group_levels(estimate: ClassEstimate, job_class: JobClass) -> dict[str, dict[int, float]]:
-    """Return the measured log speeds by type and width."""
-    grouped: dict[str, dict[int, float]] = {}
-    for place, level in estimate.levels.items():
-        gpu_type, gpus = split_place(place)
-        if gpu_type in job_class.speedup:
-            grouped.setdefault(gpu_type, {})[gpus] = level.log_speed
-    return grouped
 
 
 def _choose_base(
@@ -276,40 +267,70 @@ def predict(predicted: GoodputSpeedup, widths: IntArray, reference_width: int) -
     return TableSpeedup(gpus=widths, speedup=goodput[:-1] / goodput[-1], provenance=("hinted",) * widths.size)
 
 
-def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, reference_width: int) -> float:
-    """Return the logarithm of the speed at the reference width: as measured there, else as all others suggest it."""
-    at_reference = residuals.get(home, {}).get(reference_width)
-    if at_reference is not None:
-        return at_reference
-    every = [residual for points in residuals.values() for residual in points.values()]
-    return float(np.mean(every)) if every else 0.0
-
-
 def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:
     """Whether a law is fitted to what was measured on some type."""
-    counts = ((curve, len(_group_levels(estimate, stated).get(name, {}))) for name, curve in stated.speedup.items())
-    return any(isinstance(curve, AmdahlSpeedup | PowerSpeedup) and count >= _FITTED_FROM for curve, count in counts)
+    return any(
+        isinstance(curve, AmdahlSpeedup | PowerSpeedup) and len(estimate.levels.get(on, ())) >= _FITTED_FROM
+        for on, curve in stated.speedup.items()
+    )
 
 
-def find_speeds(speedups: Mapping[str, Speedup], places: Iterable[str]) -> dict[str, float]:
-    """Return the mean speedups at places; those on a type that the class does not have are left out."""
-    widths: dict[str, list[int]] = {}
-    for gpu_type, gpus in map(split_place, places):
-        widths.setdefault(gpu_type, []).append(gpus)
+def find_speeds(
+    speedups: Mapping[str, Speedup], hours: Mapping[str, Mapping[int, float]]
+) -> dict[str, dict[int, float]]:
+    """Return the mean speedups where a class ran; types that it does not have are left out."""
     return {
-        place_of(gpu_type, gpus): speed
-        for gpu_type, held in widths.items()
-        if gpu_type in speedups
-        for gpus, speed in zip(held, interpolate(speedups[gpu_type], np.array(held)).tolist(), strict=True)
+        on: dict(zip(held, interpolate(speedups[on], np.array([*held])).tolist(), strict=True))
+        for on, held in hours.items()
+        if on in speedups
     }
 
 
-def estimate_size(job_class: JobClass, estimate: ClassEstimate, speeds: Mapping[str, float]) -> float:
-    """Return the mean size in GPU-hours: of the jobs that ended, by the speed at each place, and the stated one."""
+def estimate_size(job_class: JobClass, estimate: ClassEstimate, speeds: Mapping[str, Mapping[int, float]]) -> float:
+    """Return the mean size in GPU-hours: of the jobs that ended, by the speeds where they ran, and the stated one."""
     done = 0.0
-    for place, hours in estimate.hours.items():
-        done += hours * speeds.get(place, 0.0)
+    for on, held in estimate.hours.items():
+        for gpus, hours in held.items() if on in speeds else ():
+            done += hours * speeds[on][gpus]
     weight = estimate.stated_jobs + estimate.whole
     if weight <= 0.0:
         return job_class.size_gpu_hours
     return (estimate.stated_jobs * job_class.size_gpu_hours + done) / weight
+
+
+def find_probing(
+    instance: BoaInstance, classes: Mapping[str, ClassEstimate], terms: Terms
+) -> tuple[dict[str, tuple[Branch, ...]], float]:
+    """Return, by class that is probed, a row for each width that was not measured yet, each for as many of its jobs.
+
+    And which part of the budget they take, as far as it is estimated: at most ``probe_part``. Classes that would take
+    more get the widths that are best as far as they are known, as do all on a type of GPU with a quota.
+    """
+    left = terms.probe_part * instance.budget_amount()
+    probed: dict[str, tuple[Branch, ...]] = {}
+    taken = 0.0
+    for name, estimate in classes.items():
+        widths = _list_unmeasured(instance, name, estimate, terms)
+        if not widths:
+            continue
+        gpu_type = next(iter(instance.classes[name].speedup))
+        several = (gpu_type,) * instance.classes[name].num_epochs if len(instance.gpu_types) > 1 else None
+        epochs = np.ones(instance.classes[name].num_epochs)
+        rows = tuple(Branch(fraction=1.0 / len(widths), widths=gpus * epochs, gpu_types=several) for gpus in widths)
+        alone = instance.replace(classes={name: instance.classes[name]})
+        used = weigh(alone, BoaSolution(branches={name: rows})).consumption[BUDGET]
+        if taken + used <= left:
+            probed[name] = rows
+            taken += used
+    return probed, taken / instance.budget_amount()
+
+
+def _list_unmeasured(instance: BoaInstance, name: str, estimate: ClassEstimate, terms: Terms) -> list[int]:
+    if not estimate.is_new or estimate.hints or estimate.done >= terms.probe_jobs:
+        return []
+    gpu_type = next(iter(instance.classes[name].speedup))
+    if gpu_type in instance.quotas:
+        return []
+    allowed = set(instance.allowed_widths(name, gpu_type).tolist())
+    allowed.difference_update(estimate.levels.get(gpu_type, ()))
+    return [gpus for gpus in dict.fromkeys(terms.probe_widths) if gpus in allowed]

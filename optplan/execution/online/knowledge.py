@@ -17,17 +17,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.estimates import (
     ClassEstimate,
     estimate_size,
     estimate_speedups,
     find_speeds,
     mean_row,
-    place_of,
     predict,
 )
-from optplan.execution.online.events import (
+from optplan.execution.online.messages import (
     Arrival,
     Completion,
     HintsReported,
@@ -35,6 +33,7 @@ from optplan.execution.online.events import (
     NodeStart,
     OnlineEvent,
     Run,
+    Terms,
 )
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
@@ -83,13 +82,17 @@ class Knowledge:
         self.now_s = now_s
         self.urgent, self._instance_hash = "", instance.content_hash()
         self.heard: dict[str, None] = {}
-        self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
+        window_h = terms.window_h  # stated rates and sizes count as if they had been seen
+        self.classes: dict[str, ClassEstimate] = {
+            name: ClassEstimate(
+                each.arrival_rate_per_hour * window_h, window_h, terms.stated_jobs, since_s=now_s, aged_s=now_s
+            )
+            for name, each in instance.classes.items()
+        }
         self._known: BoaInstance | None = None
-        # Of the known instance: by class, type, GPUs and epoch, the place, and how much faster that epoch is than the
+        # Of the known instance: by class, type, GPUs and epoch, the type, and how much faster that epoch is than the
         # mean one; what is there was not refused.
         self._factors: dict[tuple[str, str | None, int, int | None], tuple[str, float]] = {}
-        # By type and GPUs: what these take of the budget.
-        self._prices: dict[tuple[str | None, int], float] = {}
         # By class: after how many changes it was estimated last, and what.
         self._estimated: dict[str, tuple[int, JobClass]] = {}
         #: By class, the rate that counts while jobs wait; empty while none does.
@@ -168,13 +171,13 @@ class Knowledge:
         self, name: str, gpus: int, gpu_type: str | None, speed: float, epoch: int | None, at_s: float
     ) -> None:
         """Take what a measurement says: most of what is told, so that its class is aged no more often than it must."""
-        place, per_epoch = self._factors.get((name, gpu_type, gpus, epoch)) or self._find_epoch_factor(
+        on, per_epoch = self._factors.get((name, gpu_type, gpus, epoch)) or self._find_epoch_factor(
             name, gpu_type, gpus, epoch
         )
         estimate = self.classes[name]
         if at_s - estimate.aged_s > self._window_s:
             estimate.age(at_s, self.terms.window_h)
-        estimate.see_speed(place, speed / per_epoch, self._weigh(at_s, estimate.aged_s))
+        estimate.see_speed(on, gpus, speed / per_epoch, self._weigh(at_s, estimate.aged_s))
         self.heard[name] = None
 
     def _weigh(self, at_s: float, than_s: float) -> float:
@@ -215,7 +218,7 @@ class Knowledge:
             raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
 
     def _find_epoch_factor(self, name: str, gpu_type: str | None, gpus: int, epoch: int | None) -> tuple[str, float]:
-        """Return the place that was measured, and by how much its speedup in that epoch is above the mean one there.
+        """Return the type that was measured, and by how much its speedup in that epoch is above the mean one there.
 
         A width so far beyond all allowed ones that it is none is refused: estimates are kept by width.
         """
@@ -232,7 +235,7 @@ class Knowledge:
             nearest = widths[[int(np.argmin(np.abs(widths - gpus)))]]
             rows = curve.at(nearest)
             factor = float(rows[min(epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
-        found = self._factors[name, gpu_type, gpus, epoch] = place_of(on, gpus), factor
+        found = self._factors[name, gpu_type, gpus, epoch] = on, factor
         return found
 
     @property
@@ -258,11 +261,6 @@ class Knowledge:
             rescale_s=float(np.median([job_class.rescale_s for job_class in stated.classes.values()])),
             widths=Widths(max=most) if only is None else Widths(only=only),
         )
-
-    def _begin_stated(self, name: str) -> ClassEstimate:
-        window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
-        stated = (rate * window_h, window_h, self.terms.stated_jobs)
-        return ClassEstimate(*stated, since_s=self.now_s, aged_s=self.now_s)
 
     def rate_per_hour(self, name: str) -> float:
         """Return the estimated rate of a class, or that of its queue."""
@@ -295,15 +293,12 @@ class Knowledge:
 
     def count_held(self, runs: Iterable[Run]) -> float:
         """Return what was held in the budget's unit times hours."""
-        return math.fsum(self._price(run.gpu_type, run.gpus) * run.seconds / SECONDS_PER_HOUR for run in runs)
+        return math.fsum(self._price(run) * run.seconds / SECONDS_PER_HOUR for run in runs)
 
-    def _price(self, gpu_type: str | None, gpus: int) -> float:
+    def _price(self, run: Run) -> float:
         """Return what GPUs take of the budget, in its unit."""
-        if (gpu_type, gpus) not in self._prices:
-            known, on = self.stated, gpu_type or next(iter(self.stated.gpu_types))
-            paid = float(known.paid_gpus(on, np.array([float(gpus)]))[0])
-            self._prices[gpu_type, gpus] = paid * known.prices_on_demand[on]
-        return self._prices[gpu_type, gpus]
+        known, on = self.stated, run.gpu_type or next(iter(self.stated.gpu_types))
+        return float(known.paid_gpus(on, np.array([float(run.gpus)]))[0]) * known.prices_on_demand[on]
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""

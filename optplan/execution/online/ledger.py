@@ -155,57 +155,39 @@ LEVEL = 0.99
 TOO_SMALL = "no widths keep this budget"
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """What a plan expects: GPUs in use in the mean over time, and GPU-hours of a job of each class.
+def tell_drift(plan: BoaPlan, arrivals: Sequence[tuple[str, float]], instance: BoaInstance | None = None) -> str:
+    """Say the same as :func:`tell_misfit` of jobs by class and the seconds, ascending, at which they came so far."""
+    last_h = arrivals[-1][1] / SECONDS_PER_HOUR if arrivals else 0.0
+    if not last_h:
+        return ""
+    # The last job ends the last gap: there is one gap less than jobs.
+    hours = last_h * len(arrivals) / max(len(arrivals) - 1, 1)
+    return tell_misfit(plan, Counter(job_class for job_class, _ in arrivals), hours, instance)
 
-    ``least`` is what a job takes of the ``budget``, in its ``unit`` times hours, on the widths that need least; empty
-    where nobody says what these are.
+
+def tell_misfit(plan: BoaPlan, counts: Mapping[str, int], hours: float, instance: BoaInstance | None = None) -> str:
+    """Say why a plan will not hold on the arrivals of some hours; empty where they may be those of the plan.
+
+    Its instance knows the widths on which jobs need least, and so whether any widths will.
     """
-
-    gpus: float
-    per_job: Mapping[str, float]
-    least: Mapping[str, float] = field(default_factory=dict)
-    budget: float = math.inf
-    unit: str = ""
-
-    @classmethod
-    def of(cls, plan: BoaPlan, instance: BoaInstance | None = None) -> Expectation:
-        """Return what a plan expects; its instance knows the other widths."""
-        per_job = {
-            name: sum(segment.share * segment.expected.gpu_hours for way in ways for segment in way)
-            for name, ways in plan.ways.items()
-        }
-        gpus = plan.totals()["gpus"]
-        if instance is None:
-            return cls(gpus, per_job)
-        weights = np.eye(len(instance.limit_names))[0]
-        rates = {name: each.arrival_rate_per_hour for name, each in instance.classes.items()}
-        least = {name: amount / rates[name] for name, amount in least_consumption(instance, weights).items()}
-        return cls(gpus, per_job, least, instance.budget_amount(), instance.budget_unit.value)
-
-    def watch(self, arrivals: Sequence[tuple[str, float]]) -> str:
-        """Say the same of jobs by their classes and the seconds, ascending, at which they have come so far."""
-        last_h = arrivals[-1][1] / SECONDS_PER_HOUR if arrivals else 0.0
-        if not last_h:
-            return ""
-        # The last job ends the last gap: there is one gap less than jobs.
-        hours = last_h * len(arrivals) / max(len(arrivals) - 1, 1)
-        return self.tell(Counter(job_class for job_class, _ in arrivals), hours)
-
-    def tell(self, counts: Mapping[str, int], hours: float) -> str:
-        """Say why the plan will not hold on the arrivals of some hours; empty where they may be those of the plan."""
-        known = [name for name in self.per_job if counts.get(name)]
-        seen = np.array([counts[name] for name in known], dtype=float)
-        weights = np.array([self.per_job[name] for name in known]) / hours
-        low, high = interval(weights, seen, max(self.per_job.values()) / hours)
-        if low <= self.gpus <= high:
-            return ""
-        least = float(seen @ [self.least.get(name, 0.0) for name in known]) / hours
-        if low > self.gpus and least > self.budget:
-            return f"{TOO_SMALL}: these arrivals need {least:.4g} {self.unit}, and {self.budget:.4g} are given"
-        what = f"{low:.4g} to {high:.4g} GPUs at its widths ({LEVEL:.0%} interval of Poisson arrivals)"
-        return f"the plan will not hold: arrivals such as these take {what}, and it expects {self.gpus:.4g}"
+    per_job = {
+        name: sum(segment.share * segment.expected.gpu_hours for way in ways for segment in way)
+        for name, ways in plan.ways.items()
+    }
+    gpus, known = plan.totals()["gpus"], [name for name in per_job if counts.get(name)]
+    seen = np.array([counts[name] for name in known], dtype=float)
+    weights = np.array([per_job[name] for name in known]) / hours
+    low, high = interval(weights, seen, max(per_job.values()) / hours)
+    if low <= gpus <= high:
+        return ""
+    if instance is not None and low > gpus:
+        found, budget = least_consumption(instance, np.eye(len(instance.limit_names))[0]), instance.budget_amount()
+        needs = [found[name] / instance.classes[name].arrival_rate_per_hour for name in known]
+        if (least := float(seen @ needs) / hours) > budget:
+            unit = instance.budget_unit.value
+            return f"{TOO_SMALL}: these arrivals need {least:.4g} {unit}, and {budget:.4g} are given"
+    what = f"{low:.4g} to {high:.4g} GPUs at its widths ({LEVEL:.0%} interval of Poisson arrivals)"
+    return f"the plan will not hold: arrivals such as these take {what}, and it expects {gpus:.4g}"
 
 
 def interval(weights: FloatArray, counts: FloatArray, most_weight: float) -> tuple[float, float]:

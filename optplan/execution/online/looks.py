@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     size_gpu_hours: float
     speeds: list[float]
 
-    def distance(self, before: Self) -> float:
+    def find_faster(self, before: Self) -> float:
         """Return by how much the speed that moved most has moved, as a logarithm; infinite between other options."""
         if self.speeds is before.speeds:
             return 0.0
@@ -51,55 +51,47 @@ class Seen(NamedTuple):
             return math.inf
         return float(np.abs(np.log(np.divide(self.speeds, before.speeds))).max())
 
-
-class JobCosts(NamedTuple):
-    """Bounds on what a job of a class amounts to now.
-
-    ``seconds`` it takes at most under the table, and ``takes`` of each limit at one job an hour, None where the table
-    does not fit; ``least`` seconds, what it takes at the prices included, of any widths; ``needs`` of the budget at one
-    job an hour, at least and at most, on the widths that need least.
-    """
-
-    seconds: float | None
-    takes: Sequence[float]
-    least: float | None
-    needs: tuple[float, float]
+    def find_moved(self, before: Self) -> float:
+        """Return by how much rate, size or a speed has moved at most, as a logarithm."""
+        rate = math.log(self.rate_per_hour / before.rate_per_hour)
+        return max(abs(rate), abs(math.log(self.size_gpu_hours / before.size_gpu_hours)), self.find_faster(before))
 
 
 @dataclass
 class Look:
     """A look at a class, whose present estimates are within ``factor`` of the size and e to the ``drift`` of speeds.
 
-    ``levels`` are logarithms of measured speeds by place, ``at_places`` mean speedups. It is ``fitted`` where, a law
-    being fitted, it holds only as long as nothing is measured. For a size at either end, ``taken`` has the seconds of a
-    job under the table and what it takes of each limit, and ``least`` is as in :class:`JobCosts`; ``needs`` is so at
-    the size itself.
+    By type and width, ``levels`` are logarithms of measured speeds, and ``at_places`` mean speedups where jobs ran. It
+    was made after so many ``changes`` and ``breaks`` of the estimate. Figures are of one job an hour, for a size at
+    either end: ``taken`` has its seconds under the table and what it takes of each limit, empty where the table does
+    not fit, and ``least`` the least seconds, what it takes at the prices included, on any widths. ``needs`` is what it
+    takes of the budget, at the size itself, on the widths that need least.
     """
 
     size_gpu_hours: float
     speeds: list[float]
-    at_places: dict[str, float]
-    levels: dict[str, float]
-    hinted: int
-    fitted: bool
+    at_places: dict[str, dict[int, float]]
+    levels: dict[str, dict[int, float]]
     changes: int
+    breaks: int
     factor: float = 1.0
     drift: float = 0.0
-    taken: list[list[float]] = field(default_factory=list)
+    taken: list[tuple[float, float]] = field(default_factory=list)
     least: list[float] = field(default_factory=list)
     needs: float = 0.0
 
     @classmethod
-    def at(cls, graph: Graph, job_class: JobClass, stated: JobClass, estimate: ClassEstimate) -> Self:
+    def at(cls, graph: Graph, job_class: JobClass, estimate: ClassEstimate) -> Self:
         """Look at a class as it is estimated."""
         return cls(
             size_gpu_hours=job_class.size_gpu_hours,
             speeds=np.exp(np.log(graph.speeds).mean(axis=0)).tolist(),
             at_places=find_speeds(job_class.speedup, estimate.hours),
-            levels={place: level.log_speed for place, level in estimate.levels.items()},
-            hinted=estimate.hinted,
-            fitted=is_fitted(stated, estimate),
+            levels={
+                on: {gpus: level.log_speed for gpus, level in points.items()} for on, points in estimate.levels.items()
+            },
             changes=estimate.changes,
+            breaks=estimate.breaks,
         )
 
     @property
@@ -107,51 +99,46 @@ class Look:
         """Whether nothing has moved since."""
         return abs(self.factor - 1.0) <= _ROUNDING and not self.drift
 
-    def has_speeds_of(self, estimate: ClassEstimate) -> bool:
-        """Whether no speed has moved: then jobs are larger by the factor; of a new class, those believed in grow."""
-        return self.changes == estimate.changes and not (self.drift or estimate.is_new)
-
     def follow(self, stated: JobClass, estimate: ClassEstimate) -> bool:
         """Take note of what was seen since; return whether the look is still good for anything."""
-        if estimate.changes == self.changes or estimate.hinted != self.hinted:
-            return estimate.hinted == self.hinted
-        levels, places = estimate.levels, self.at_places
-        if not (levels.keys() == self.levels.keys() and estimate.hours.keys() <= places.keys()):
+        if estimate.changes == self.changes:
+            return True
+        ran = all(held.keys() <= self.at_places.get(on, {}).keys() for on, held in estimate.hours.items())
+        if estimate.is_new or estimate.breaks != self.breaks or not ran:  # of a new class, speeds believed in grow
             return False
-        drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
+        points = [
+            (level, self.levels[on][gpus]) for on, each in estimate.levels.items() for gpus, level in each.items()
+        ]
+        drift = max((abs(level.log_speed - before) for level, before in points), default=0.0)
         self.changes, self.drift = estimate.changes, 2.0 * drift
-        self.factor = estimate_size(stated, estimate, places) / self.size_gpu_hours
-        return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if self.fitted else _REACH)
+        self.factor = estimate_size(stated, estimate, self.at_places) / self.size_gpu_hours
+        # Where a law is fitted, a look holds only as long as nothing is measured.
+        return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if is_fitted(stated, estimate) else _REACH)
 
     def seen(self, rate_per_hour: float) -> Seen:
         """Return what is estimated now, to within the drift."""
         return Seen(rate_per_hour, self.size_gpu_hours * self.factor, self.speeds)
 
-    def most_moved(self, before: Seen, rate_per_hour: float) -> float:
-        """Return by how much rate, size or a speed can have moved at most since it was ``before``, as a logarithm."""
-        size = abs(math.log(self.size_gpu_hours * self.factor / before.size_gpu_hours))
-        moved = (size if self.speeds is before.speeds else max(size, self.seen(1.0).distance(before))) + self.drift
-        return max(abs(math.log(rate_per_hour / before.rate_per_hour)), moved)
-
     def weigh(self, graph: Graph, rows: Sequence[WidthRow], only: str, prices: FloatArray | None) -> None:
         """Weigh a job as it was looked at, under a table's rows (of type ``only`` without one) and at prices (L,)."""
-        ends = [graph.resize(factor) for factor in _ENDS]
-        self.taken = []
+        ends, taken = [graph.resize(factor) for factor in _ENDS], list[list[float]]()
         for end in ends:
             ways = [row.share * took for row in rows if (took := end.follow(row, only)) is not None]
-            self.taken += [np.sum(ways, axis=0).tolist()] if len(ways) == len(rows) > 0 else []
+            taken += [np.sum(ways, axis=0).tolist()] if len(ways) == len(rows) > 0 else []
+        self.taken = list(zip(*taken, strict=True))
         self.least = [] if prices is None else [least_path(end.costs, np.append(1.0, prices)) for end in ends]
         self.needs = least_path(graph.costs, np.eye(len(graph.costs.limits) + 1)[1])
 
-    def count(self) -> JobCosts:
-        """Return what a job amounts to now."""
-        part, most, factor = (self.factor - _ENDS[0]) / (_ENDS[1] - _ENDS[0]), math.exp(2.0 * self.drift), self.factor
-        taken = (
-            [most * (low + part * (high - low)) for low, high in zip(*self.taken, strict=True)] if self.taken else []
-        )
-        least = (self.least[0] + part * (self.least[1] - self.least[0])) / most if self.least else None
-        needs = self.needs * min(1.0, factor) / most, self.needs * max(1.0, factor) * most
-        return JobCosts(taken[0] if taken else None, taken[1:], least, needs)
+    def bound(self, ends: Sequence[float]) -> tuple[float, float]:
+        """Return between which a figure lies by now that is known for a size at either end."""
+        between = ends[0] + (self.factor - _ENDS[0]) / (_ENDS[1] - _ENDS[0]) * (ends[1] - ends[0])
+        most = math.exp(2.0 * self.drift)
+        return between / most, most * between
+
+    def bound_needs(self) -> tuple[float, float]:
+        """Return what a job needs at least and at most by now: pauses are as long where it is larger."""
+        most = math.exp(2.0 * self.drift)
+        return self.needs * min(1.0, self.factor) / most, self.needs * max(1.0, self.factor) * most
 
 
 @dataclass(frozen=True)
@@ -211,7 +198,7 @@ def tell_changes(seen: Mapping[str, Seen], last: Mapping[str, Seen]) -> list[str
             )
             if abs(math.log(new / old)) > _TOLD
         ]
-        speed = now.distance(before)
+        speed = now.find_faster(before)
         if speed > _TOLD:
             words.append("other widths" if math.isinf(speed) else f"speeds by up to {math.expm1(speed):.1%}")
         if words:

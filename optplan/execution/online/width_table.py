@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -157,24 +158,22 @@ class Rows:
 
     def __init__(self) -> None:
         self._row: dict[str, int] = {}
-        self._dealt: dict[str, list[int]] = {}
+        self._dealt: dict[str, Counter[int]] = defaultdict(Counter)
 
     def row_of(self, name: str, job_class: str, table: WidthTable) -> int:
         """Return the row of a job; the first time that is asked, it is dealt."""
         if name not in self._row:
-            dealt = self._dealt.setdefault(job_class, [])
-            rows, self._row[name] = table.classes.get(job_class, ()), 0  # of classes that are not known
-            dealt += [0] * (len(rows) - len(dealt))
-            if rows:
-                row = self._row[name] = choose_way([each.share for each in rows], dealt[: len(rows)])
-                dealt[row] += 1
+            rows, dealt = table.classes.get(job_class, ()), self._dealt[job_class]
+            if not rows:  # of classes that are not known
+                self._row[name] = 0
+            else:
+                way = choose_way([each.share for each in rows], [dealt[row] for row in range(len(rows))])
+                self.restore(name, job_class, way)
         return self._row[name]
 
     def restore(self, name: str, job_class: str, row: int) -> None:
         """Take note of a row that was dealt before."""
-        dealt = self._dealt.setdefault(job_class, [])
-        dealt += [0] * (row + 1 - len(dealt))
-        dealt[row] += 1
+        self._dealt[job_class][row] += 1
         self._row[name] = row
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint, show_value
-from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
+from optplan.execution.online.messages import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.serving.publisher import Publisher
 from optplan.execution.slurm import call
 from optplan.formulations.boa.data.instance import BoaInstance

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
 from optplan.execution.checkpoints import synchronise
-from optplan.execution.online.calculations import Calculation, Terms, Verdict
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import OnlineEvent
+from optplan.execution.online.messages import Calculation, OnlineEvent, Terms, Verdict
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.store import Store, is_begun
 from optplan.execution.trial_files import write_whole
@@ -112,18 +111,16 @@ class Publisher:
             self._terms = terms if isinstance(terms, Terms) else stored.replace(**(terms or {}))
             self._calculator = self._restore()
             self._commit_state(instance=known, terms=self._terms.to_json_data())
-            self._calculations = tuple(map(Calculation.parse, self._store.read("calculations") or ()))
-            self._events = int(self._store.read("events") or 0)
+            calculations = tuple(map(Calculation.parse, self._store.read("calculations") or ()))
+            events = int(self._store.read("events") or 0)
         except BaseException:
             self._store.close()
             raise
         self._astray = False
-        self._refused = self._batches = 0
-        self._began_s = clock()
-        self._estimated = self._calculator.knowledge.estimate()
         self._told: deque[_Told] = deque()
         self._worker = ThreadPoolExecutor(1, "width-calculator")  # which alone changes anything
-        self.view = self._look()
+        self.view = View(None, self._calculator.knowledge.estimate(), calculations, None, 0.0, events, 0, 0, clock())
+        self._show()
 
     def _restore(self) -> WidthCalculator:
         state = self._store.read("state")
@@ -163,7 +160,6 @@ class Publisher:
         try:
             with self._undoing():
                 outcomes = iter(self._record([event for one in told for event in one.events]))
-                self.view = self._look()  # whoever is answered sees what was told
         except OutputError as error:
             for one in told:
                 one.outcomes.set_exception(error)
@@ -201,7 +197,7 @@ class Publisher:
         complaints = dict(zip(fresh, self._calculator.take(fresh.values(), self._clock()), strict=True))
         taken = [each for each, complaint in complaints.items() if complaint is None]
         if taken:
-            self._commit_state(ids=taken, events=self._events + len(taken))
+            self._commit_state(ids=taken, events=self.view.events + len(taken))
         outcomes = []
         for each in told:
             if isinstance(each, DataError):
@@ -212,22 +208,21 @@ class Publisher:
                 outcomes.append(Reception(Reply.REFUSED, str(complaint)))
             else:
                 outcomes.append(Reception(Reply.TAKEN))
-        self._batches += 1
-        self._events += len(taken)
-        self._refused += sum(outcome.answer is Reply.REFUSED for outcome in outcomes)
+        before, refused = self.view, sum(outcome.answer is Reply.REFUSED for outcome in outcomes)
+        self._show(  # whoever is answered sees what was told
+            events=before.events + len(taken), refused=before.refused + refused, batches=before.batches + 1
+        )
         return outcomes
 
     def _note(self, made: Calculation) -> None:
         """Write a calculation down, then publish: a table that readers see is one that a new start knows."""
-        calculations = (made, *self._calculations)[:_KEPT_CALCULATIONS]
+        calculations = (made, *self.view.calculations)[:_KEPT_CALCULATIONS]
         self._commit_state(calculations=[each.to_json_data() for each in calculations])
-        self._calculations = calculations
-        self._estimated = self._calculator.knowledge.estimate()
+        self._show(calculations=calculations, instance=self._calculator.knowledge.estimate())
         level = logging.WARNING if made.verdict in (Verdict.OVER_BUDGET, Verdict.FAILED) else logging.INFO
         _LOG.log(level, "%s: %s", made.verdict, "; ".join((made.reason, *made.notes)))
         if made.verdict is Verdict.PUBLISHED:
             self._publish()
-        self.view = self._look()
 
     def _commit_state(self, ids: Sequence[str] = (), **named: Any) -> None:  # noqa: ANN401 - plain data
         """Write down where the calculator stands, with what has led there."""
@@ -239,19 +234,10 @@ class Publisher:
         if table is not None:
             publish_file(self.folder / WIDTHS_FILE, json.dumps(table.to_json_data()))
 
-    def _look(self) -> View:
-        calculator = self._calculator
-        return View(
-            table=calculator.table,
-            instance=self._estimated,
-            calculations=self._calculations,
-            committed=calculator.ledger.mean_committed,
-            debt_h=calculator.ledger.debt_h,
-            events=self._events,
-            refused=self._refused,
-            batches=self._batches,
-            began_s=self._began_s,
-        )
+    def _show(self, **changed: Any) -> None:  # noqa: ANN401 - fields of the view
+        """Show readers what has changed, and where the calculator stands."""
+        table, ledger = self._calculator.table, self._calculator.ledger
+        self.view = replace(self.view, table=table, committed=ledger.mean_committed, debt_h=ledger.debt_h, **changed)
 
 
 def publish_file(path: Path, text: str) -> None:

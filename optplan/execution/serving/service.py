@@ -1,6 +1,6 @@
 """The width calculator over HTTP: events in, the table and the metrics out.
 
-On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.execution.serving.access`). Bodies are
+On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.execution.serving.store`). Bodies are
 JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file. Importing this says which
 extra brings aiohttp, where it is not installed.
 
@@ -16,11 +16,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
-from optplan.execution.online.calculations import Verdict
-from optplan.execution.online.events import parse_events
+from optplan.execution.online.messages import Verdict, parse_events
 from optplan.execution.runs import interruptible
-from optplan.execution.serving.access import find_token, is_from_own_page, is_right
 from optplan.execution.serving.publisher import Publisher, Reply, View
+from optplan.execution.serving.store import find_token, is_from_own_page, is_right
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

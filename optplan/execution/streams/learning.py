@@ -15,10 +15,10 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.online.calculations import Terms, Verdict
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.estimates import mean_row
 from optplan.execution.online.knowledge import Knowledge, Taking, Witness
+from optplan.execution.online.messages import Terms, Verdict
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.state import NodeState, Phase
 from optplan.execution.streams.state import StreamState

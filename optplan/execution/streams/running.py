@@ -19,9 +19,9 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fields import AtLeastOne, StreamFields
 from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.jobs import Rules
-from optplan.execution.online.ledger import Expectation
+from optplan.execution.online.ledger import tell_drift
+from optplan.execution.online.messages import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.options import REAL, TrainingOptions
 from optplan.execution.protocol import Executor
@@ -143,7 +143,8 @@ def run_stream(
     stream.require()
     first: list[Record] = []
     if not chosen.is_virtual:
-        first.append(Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s)))
+        epochs_s = [each.expected.seconds / (end - begin) for each in plan.segments for begin, end in [span(each)]]
+        first.append(Noted(0.0, tell_step_limit(epochs_s, chosen.step_timeout_s)))
     return stream.begin(out, listener, first)
 
 
@@ -213,7 +214,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             tables=self.state.tables,
             changes=sum(max(0, len(job.widths) - 1) for job in jobs),
             dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
-            drift=Expectation.of(self.plan).watch([(job.job_class, job.arrived_s) for job in jobs]),
+            drift=tell_drift(self.plan, [(job.job_class, job.arrived_s) for job in jobs]),
         )
 
     @property
@@ -241,12 +242,6 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
             return VirtualStreamExecutor(self._truth, now_s=self.state.t)
         own: dict[str, Any] = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
         return self._make_real(self._sizes, **own)
-
-
-def _list_epochs(plan: BoaPlan) -> list[float]:
-    """Return what epochs are planned to take."""
-    segments = [segment for ways in plan.ways.values() for way in ways for segment in way]
-    return [segment.expected.seconds / (end - first) for segment in segments for first, end in [span(segment)]]
 
 
 def _require_known(jobs: Sequence[StreamJob], truth: BoaInstance, table: WidthTable) -> None:
@@ -290,15 +285,14 @@ def _hold(node: NodeState, gpus: int, now_s: float) -> tuple[float, float]:
 
 
 def _describe_class(name: str, jobs: Sequence[JobState], plan: BoaPlan) -> ClassOutcome:
-    ways = plan.ways.get(name)
-    expected = [(way[0].share, segment.expected) for way in ways for segment in way] if ways else None
+    planned = [segment for segment in plan.segments if segment.unit == name]
     return ClassOutcome(
         job_class=name,
         jobs=len(jobs),
         completed=sum(job.is_over and not job.why_dropped for job in jobs),
-        planned_jct_s=None if expected is None else sum(share * each.seconds for share, each in expected),
+        planned_jct_s=sum(each.share * each.expected.seconds for each in planned) if planned else None,
         actual_jct_s=_mean_jct(jobs),
-        planned_gpu_hours=None if expected is None else sum(share * each.gpu_hours for share, each in expected),
+        planned_gpu_hours=sum(each.share * each.expected.gpu_hours for each in planned) if planned else None,
         actual_gpu_hours=sum(job.gpu_s for job in jobs) / len(jobs) / SECONDS_PER_HOUR,
         widths=tuple(sorted({gpus for job in jobs for gpus in job.widths})),
     )

@@ -49,7 +49,8 @@ class VirtualStreamExecutor(ClockExecutor):
         if operation.id not in self._running:
             wanted_s = operation.wanted_s
             job = Progress(epochs_done=operation.from_iterations, settled_s=wanted_s)
-            job.hold(operation.workers, self._find_course(operation), wanted_s + self._pause_s(operation))
+            pause_s = self._truth.classes[operation.segment].rescale_s_of(self._types[next(iter(operation.place))])
+            job.hold(operation.workers, self._find_course(operation), wanted_s + pause_s)
             self._go_on(operation, job)
 
     def _happen(self, what: str) -> list[Event]:
@@ -74,10 +75,6 @@ class VirtualStreamExecutor(ClockExecutor):
         if steps and job.left == 1.0:  # it ends with an epoch
             timings = {"start_s": job.paused_s, "steps": float(steps), "step_s": job.trained_s / steps}
         return [*events, OperationEnded(now_s, name, job.epochs_done, {}, None, job.held_s, complete, timings)]
-
-    def _pause_s(self, operation: Operation) -> float:
-        """Return what the process of a job takes to start on the GPUs that it holds."""
-        return self._truth.classes[operation.segment].rescale_s_of(self._types[next(iter(operation.place))])
 
     def _go_on(self, operation: Operation, job: Progress) -> None:
         job.target = job.epochs_done + 1

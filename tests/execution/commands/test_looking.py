@@ -74,7 +74,7 @@ def service(tmp_path: Path) -> Path:
         ("search", "virtual run: nothing was trained", "Virtual run: nothing was trained"),
         ("stream", "it has ended", "1 of 1 jobs done, in "),
         ("fleet", "nobody follows it", "0 of 400 iterations on 2 p3.8xlarge@512"),
-        ("service", "does not run: `optplan serve", "does not run"),
+        ("service", "nobody runs it: `optplan serve", "does not run"),
     ],
 )
 def test_each_kind_of_folder_is_shown_and_reported(

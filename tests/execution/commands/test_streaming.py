@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optplan.execution.online.calculations import Terms
+from optplan.execution.online.messages import Terms
 from optplan.execution.runs import read_run
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from optplan.execution.online.calculations import Terms, Verdict
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import OnlineEvent, parse_event
+from optplan.execution.online.messages import OnlineEvent, Terms, Verdict, parse_event
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance
 

@@ -14,11 +14,20 @@ import pytest
 from optplan.contracts import Result
 from optplan.errors import DataError, UsageError
 from optplan.execution.online import calculator as calculator_module
-from optplan.execution.online.calculations import Calculation, Terms, Verdict
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.messages import (
+    Arrival,
+    Calculation,
+    Completion,
+    HintsReported,
+    Measurement,
+    OnlineEvent,
+    Terms,
+    Verdict,
+    parse_event,
+)
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.solving import solve
@@ -374,7 +383,7 @@ def test_what_was_measured_long_ago_weighs_less_however_seldom_its_class_is_look
     known = Knowledge(stream, Terms(window_h=1.0), now_s=start_s)
     known.take(_measure("a", {2: 1.0}), start_s)
     known.take(_measure("a", {2: math.exp(1.0)}), start_s + 3600.0)
-    level = known.classes["a"].levels["2@t4"]
+    level = known.classes["a"].levels["t4"][2]
     assert level.log_speed == pytest.approx(math.e / (1.0 + math.e))
 
 

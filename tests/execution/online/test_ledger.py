@@ -13,11 +13,10 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from optplan.errors import DataError
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.calculator import WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, NodeStart, Run, parse_event
 from optplan.execution.online.fields import Hold
-from optplan.execution.online.ledger import Expectation, Ledger, PriceLine, interval
+from optplan.execution.online.ledger import Ledger, PriceLine, interval, tell_misfit
+from optplan.execution.online.messages import Arrival, Completion, NodeStart, Run, Terms, parse_event
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.solving import frontier, solve
@@ -196,14 +195,13 @@ def test_intervals_hold_what_they_are_for_as_often_as_they_say() -> None:
 
 def test_a_plan_says_when_other_arrivals_come_than_it_expects(stream: BoaInstance) -> None:
     """Jobs take 1.25 GPU-hours, and 1 at least: 200 in 100 h take 2.5 GPUs, as planned; 300 take 3.75, and need 3."""
-    expected = Expectation.of(build_plan(stream, solve(stream)), stream)
-    assert expected.tell({"a": 100, "b": 100}, 100.0) == ""
-    assert expected.tell({"a": 30, "b": 0}, 10.0) == ""  # so few may come by chance
-    assert "no widths keep this budget: these arrivals need 3 gpu, and 2.5 are given" in expected.tell(
-        {"a": 150, "b": 150}, 100.0
+    plan = build_plan(stream, solve(stream))
+    assert tell_misfit(plan, {"a": 100, "b": 100}, 100.0, stream) == ""
+    assert tell_misfit(plan, {"a": 30, "b": 0}, 10.0, stream) == ""  # so few may come by chance
+    assert "no widths keep this budget: these arrivals need 3 gpu, and 2.5 are given" in tell_misfit(
+        plan, {"a": 150, "b": 150}, 100.0, stream
     )
-    blind = Expectation.of(build_plan(stream, solve(stream)))
-    told = blind.tell({"a": 150, "b": 150}, 100.0)
+    told = tell_misfit(plan, {"a": 150, "b": 150}, 100.0)
     assert told.startswith("the plan will not hold: arrivals such as these take 3.2")
     assert "it expects 2.5" in told
-    assert "the plan will not hold" in expected.tell({"a": 10}, 100.0)
+    assert "the plan will not hold" in tell_misfit(plan, {"a": 10}, 100.0, stream)

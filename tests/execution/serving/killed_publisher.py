@@ -13,8 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from optplan.execution.online.calculations import Terms
-from optplan.execution.online.events import Arrival, Measurement, OnlineEvent
+from optplan.execution.online.messages import Arrival, Measurement, OnlineEvent, Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.publisher import WIDTHS_FILE, Publisher
 from optplan.formulations.boa.data.instance import BoaInstance

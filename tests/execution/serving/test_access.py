@@ -1,4 +1,4 @@
-"""Who may ask a service."""
+"""Who may ask a service: its folder's token."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.execution.serving import access
+from optplan.execution.serving import store
 
 
 def test_a_token_is_made_once_and_for_the_user_alone(tmp_path: Path) -> None:
     """It is long, stays the same, and has mode 0600."""
-    token = access.read_token(tmp_path)
+    token = store.read_token(tmp_path)
     assert len(token) >= 40
-    assert access.read_token(tmp_path) == token
+    assert store.read_token(tmp_path) == token
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     """A token with mode 0644 may be known already."""
-    access.read_token(tmp_path)
+    store.read_token(tmp_path)
     (tmp_path / "token").chmod(0o644)
     with pytest.raises(UsageError, match="others can read it"):
-        access.read_token(tmp_path)
+        store.read_token(tmp_path)
 
 
 def test_a_short_token_is_refused(tmp_path: Path) -> None:
     """An empty file would let everybody in."""
-    access.read_token(tmp_path)
+    store.read_token(tmp_path)
     (tmp_path / "token").write_text("\n", "utf-8")
     with pytest.raises(DataError, match="0 characters are no token"):
-        access.read_token(tmp_path)
+        store.read_token(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_a_short_token_is_refused(tmp_path: Path) -> None:
 )
 def test_tokens_come_as_bearer(header: str, token: str) -> None:
     """No password does, which a browser would go on sending by itself."""
-    assert access.find_token({"Authorization": header}) == token
+    assert store.find_token({"Authorization": header}) == token
 
 
 def test_no_token_is_not_the_token() -> None:
     """Nothing and a beginning are wrong."""
-    assert not access.is_right("abcdef", "")
-    assert not access.is_right("abcdef", "abc")
-    assert access.is_right("abcdef", "abcdef")
+    assert not store.is_right("abcdef", "")
+    assert not store.is_right("abcdef", "abc")
+    assert store.is_right("abcdef", "abcdef")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_no_token_is_not_the_token() -> None:
 )
 def test_requests_name_the_service(host: str, own: bool) -> None:
     """A name that a stranger points to this machine is not the service's."""
-    assert access.is_own({"Host": host}, frozenset({"127.0.0.1", "localhost", "[::1]"})) is own
+    assert store.is_own({"Host": host}, frozenset({"127.0.0.1", "localhost", "[::1]"})) is own
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_requests_name_the_service(host: str, own: bool) -> None:
 )
 def test_pages_of_strangers_are_told_nothing(headers: dict[str, str], own: bool) -> None:
     """A browser says which page asks; what says nothing is no page."""
-    assert access.is_from_own_page({"Host": "localhost:1", **headers}) is own
+    assert store.is_from_own_page({"Host": "localhost:1", **headers}) is own

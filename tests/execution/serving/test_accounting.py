@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import OutputError, UsageError
-from optplan.execution.online.events import Arrival, Completion
+from optplan.execution.online.messages import Arrival, Completion
 from optplan.execution.serving.accounting import SlurmJobs
 from optplan.execution.serving.publisher import Publisher
 from optplan.formulations.boa.data.instance import BoaInstance

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from optplan.errors import DataError, OutputError, UsageError
-from optplan.execution.online.calculations import Terms
-from optplan.execution.online.events import Arrival, Measurement, OnlineEvent
+from optplan.execution.online.messages import Arrival, Measurement, OnlineEvent, Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving import store
 from optplan.execution.serving.publisher import WIDTHS_FILE, Publisher, Reply
@@ -202,14 +201,14 @@ def test_over_the_budget_the_last_table_stays_and_log_and_metrics_say_so(
     assert re.search(r'optplan_budget\{what="needed"\} (2\.0|1\.99|2\.00)', metrics)
 
 
-@pytest.mark.parametrize("version", [2, 99])
+@pytest.mark.parametrize("version", [3, 99])
 def test_tables_of_another_release_are_refused(tmp_path: Path, stream: BoaInstance, version: int) -> None:
     """A state that an earlier or a later release wrote is left alone, with a message that says so."""
     Publisher(tmp_path / "s", stream).stop()
     with sqlite3.connect(tmp_path / "s" / "calculator.sqlite") as connection:
         connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    with pytest.raises(DataError, match=f"has version {version}; understood: 3"):
+    with pytest.raises(DataError, match=f"has version {version}; understood: 4"):
         Publisher(tmp_path / "s", stream)
 
 
@@ -220,7 +219,7 @@ def test_a_file_that_is_no_calculator_is_named(tmp_path: Path, stream: BoaInstan
         (tmp_path / "calculator.sqlite").write_bytes(content)
     else:
         with closing(sqlite3.connect(tmp_path / "calculator.sqlite")) as connection:
-            connection.execute("PRAGMA user_version = 3")
+            connection.execute("PRAGMA user_version = 4")
     with pytest.raises(DataError, match=r"calculator.sqlite: cannot be read \(.*\); put it back from a copy; or move"):
         Publisher(tmp_path, stream)
 

@@ -11,7 +11,7 @@ import pytest
 from optplan.errors import OutputError, UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
-from optplan.execution.online.calculations import Terms
+from optplan.execution.online.messages import Terms
 from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
 from optplan.execution.runs import read_run, resume

@@ -17,10 +17,10 @@ import pytest
 from optplan.contracts import Status
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.journal import Journal, read_kind
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import ActiveJob, Rules
+from optplan.execution.online.messages import Terms
 from optplan.execution.protocol import Executor, Observation
 from optplan.execution.records import (
     JobArrived,

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from optplan.execution.online.calculations import Terms
-from optplan.execution.online.events import Completion, OnlineEvent
+from optplan.execution.online.messages import Completion, OnlineEvent, Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.files import write_json

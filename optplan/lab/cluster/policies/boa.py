@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import cast
 
 from optplan.errors import DataError, UsageError
-from optplan.execution.online.calculations import Terms
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.fields import Hold
@@ -19,6 +18,7 @@ from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order, 
 from optplan.execution.online.knowledge import Witness
 from optplan.execution.online.ledger import Ledger, PriceLine
 from optplan.execution.online.looks import Graph
+from optplan.execution.online.messages import Terms
 from optplan.execution.online.width_table import RemainingTimes, Rows, WidthTable, rows_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, as_run

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.online.fields import Hold
 from optplan.execution.online.jobs import Order
-from optplan.execution.online.ledger import Expectation
+from optplan.execution.online.ledger import tell_drift
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance, read_plan
@@ -98,15 +98,12 @@ def tell_arrivals(text: str, jobs: Sequence[Job]) -> str:
     who, path = split_file(text)
     if not path or who == PRICE_THAT_FITS:  # which has no budget to hold
         return ""
-    if who in KNOWERS:
-        instance = read_instance(path, BoaInstance)
-        result = solve(instance)
-        if result.solution is None:
-            return ""
-        expected = Expectation.of(build_plan(instance, result), instance)
-    else:
-        expected = Expectation.of(read_plan(path, BoaPlan))
-    return expected.watch([(job.application, job.submitted_s) for job in jobs])
+    arrivals = [(job.application, job.submitted_s) for job in jobs]
+    if who not in KNOWERS:
+        return tell_drift(read_plan(path, BoaPlan), arrivals)
+    instance = read_instance(path, BoaInstance)
+    result = solve(instance)
+    return "" if result.solution is None else tell_drift(build_plan(instance, result), arrivals, instance)
 
 
 def budget_gpus(text: str) -> float | None:
