@@ -164,11 +164,9 @@ class Rows:
         """Return the row of a job; the first time that is asked, it is dealt."""
         if name not in self._row:
             rows, dealt = table.classes.get(job_class, ()), self._dealt[job_class]
-            if not rows:  # of classes that are not known
-                self._row[name] = 0
-            else:
-                way = choose_way([each.share for each in rows], [dealt[row] for row in range(len(rows))])
-                self.restore(name, job_class, way)
+            # Of classes that are not known jobs have what will be the first row.
+            way = choose_way([each.share for each in rows], [dealt[row] for row in range(len(rows))]) if rows else 0
+            self.restore(name, job_class, way)
         return self._row[name]
 
     def restore(self, name: str, job_class: str, row: int) -> None:

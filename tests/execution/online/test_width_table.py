@@ -51,6 +51,20 @@ def test_a_plan_has_its_table() -> None:
     assert widths == {1: 6, 2: 4}
 
 
+def test_jobs_that_came_before_their_class_was_known_count_for_its_first_row() -> None:
+    """Three hold what will be the first row: of the next five four have the other; who takes over deals alike."""
+    before = WidthTable.parse(_table())
+    rows = [{"share": 0.5, "gpus": [1]}, {"share": 0.5, "gpus": [2]}]
+    known, dealt = WidthTable.parse(_table(classes={"late": rows})), Rows()
+    came = {f"old {k}": dealt.row_of(f"old {k}", "late", before) for k in range(3)}
+    taken_over = Rows()
+    for name, row in came.items():
+        taken_over.restore(name, "late", row)
+    found = [[one.row_of(f"new {k}", "late", known) for k in range(5)] for one in (dealt, taken_over)]
+    assert sum(found[0]) == 4
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
