@@ -23,9 +23,10 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 def naming_options(own: Mapping[str, str], others: Mapping[str, str]) -> Iterator[None]:
     """Let errors name options where they would name parameters, the command's ``own`` or those of what it calls."""
     # Wrong usage is about its own; the paths of wrong data, such as ``budget``, are mostly those of a file. Others are
-    # known in front of a message by their place, within it by their underscore: other words may be meant as such.
+    # known in front of a message by their place, within it by their underscore: other words may be meant as such, and
+    # what stands in braces is a placeholder.
     unmistakable = [name for name in others if "_" in name]
-    word = re.compile(rf"\b(?:{'|'.join(unmistakable)})\b") if unmistakable else None
+    word = re.compile(rf"(?<!{{)\b(?:{'|'.join(unmistakable)})\b") if unmistakable else None
 
     def rename(text: str) -> str:
         return word.sub(lambda found: others[found[0]], text) if word else text

@@ -28,6 +28,13 @@ def search(run: Runner, tmp_path: Path) -> tuple[str, ...]:
     return ("export", str(tmp_path / "plan.json"), "--to", "script", *given)
 
 
+def test_placeholders_keep_their_names(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
+    """A message that lists them does not take one for the option of the same name."""
+    told = run(*search[:4], "--command", "train {rate}", *search[6:], "--out", tmp_path / "jobs")
+    assert told.code == 2
+    assert "use one of {nodes}, {gpus_per_node}, {gpus}, {workers}, --launcher torchrun" in told.err
+
+
 def test_a_plan_becomes_jobs_that_run(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
     """Exported, submitted, and ranked again: the trial of rate 0.3 has won."""
     jobs = tmp_path / "my jobs"
