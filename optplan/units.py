@@ -90,9 +90,9 @@ class Amount:
         return f"{self.value!r}".removesuffix(".0") + self.unit
 
 
-def parse_duration(text: str, *, what: str = "duration") -> float:
-    """Read a duration such as ``20min``, ``1.5h`` or ``60s``; return seconds."""
-    value, name = _split(text, what, "20min, 1.5h or 60s")
+def parse_duration(text: str, *, what: str = "duration", zero: bool = False) -> float:
+    """Read a duration such as ``20min``, ``1.5h`` or ``60s``, or if ``zero`` allows it ``0s``; return seconds."""
+    value, name = _split(text, what, "20min, 1.5h or 60s", zero=zero)
     unit = name.lower()
     if unit not in _SECONDS_PER:
         known = ", ".join(_SECONDS_PER)
@@ -170,11 +170,12 @@ def _write_plainly(text: str) -> str:
     return f"{number.replace(',', '')}{_EXPONENTS.get(thousands, '')} {unit}"
 
 
-def _split(text: str, what: str, examples: str, given: str | None = None) -> tuple[float, str]:
+def _split(text: str, what: str, examples: str, given: str | None = None, *, zero: bool = False) -> tuple[float, str]:
     match, text = _QUANTITY.fullmatch(text), text if given is None else given
     if match is None:
         raise UsageError(f"{what}: cannot read {show_value(text)}; write a number and a unit, as in {examples}")
     value = float(match[1])
-    if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"{what}: got {show_value(text)}; a finite number above zero is needed")
+    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+        needed = "zero or a finite number above it" if zero else "a finite number above zero"
+        raise UsageError(f"{what}: got {show_value(text)}; {needed} is needed")
     return value, (match[2] or "").strip()

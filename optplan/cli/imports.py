@@ -12,7 +12,7 @@ import click
 
 import optplan
 from optplan.cli.commands import Group
-from optplan.cli.options import by_name, parse_price
+from optplan.cli.options import by_name, option, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -25,6 +25,8 @@ def _read_price(text: str, *, what: str) -> float | str:
 
 #: US dollars per hour by type, under an empty name for the only one; ``aws:p4d.24xlarge``, which ships, stays so.
 PRICES = by_name("a price is needed, as in 0.978usd/hour or t4=aws:g4dn.xlarge", _read_price) | {"metavar": "AMOUNT"}
+#: Of prices that are amounts.
+PRICE_SOURCE = option(metavar="TEXT", help="Who published the price, and when.")
 
 
 @click.group(
@@ -49,16 +51,22 @@ def import_data() -> None:
     """Make an instance from a log of jobs or a public trace, or fill in prices and how often spot VMs are lost."""
 
 
-def price_types(instance: optplan.BoaInstance, prices: Mapping[str, float | str], source: str) -> optplan.BoaInstance:
+def price_types(
+    instance: optplan.BoaInstance, prices: Mapping[str, float | str], source: str | None
+) -> optplan.BoaInstance:
     """Return the instance with the prices that the user gave, by GPU type; an empty name stands for the only one."""
     from optplan.instances.instance_prices import find_price, name_prices, set_prices
 
+    if source is not None and not any(isinstance(price, float) for price in prices.values()):
+        raise UsageError("--price-source: says who published an amount that --price gives; give one, or leave it out")
     for gpu_type, price in name_prices(prices, instance.gpu_types).items():
         if isinstance(price, str):
             found, spot = find_price(price)
             instance = set_prices(instance, {gpu_type: found}, spot={gpu_type} if spot else ())
         else:
-            priced = instance.gpu_types[gpu_type].replace(price_usd_per_hour=price, price_source=source)
+            priced = instance.gpu_types[gpu_type].replace(
+                price_usd_per_hour=price, price_source=source or "given by the user"
+            )
             instance = instance.replace(gpu_types={**instance.gpu_types, gpu_type: priced})
     return instance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import optplan
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.imports import PRICES, price_types, rename, require_target
+from optplan.cli.imports import PRICE_SOURCE, PRICES, price_types, rename, require_target
 from optplan.cli.options import (
     FILE,
     TIME,
@@ -30,7 +30,7 @@ from optplan.cli.options import (
     with_options,
 )
 from optplan.cli.outputs import Outputs, deliver
-from optplan.errors import UsageError, show_value
+from optplan.errors import DataWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
     from optplan.instances.job_logs import LogReading
@@ -201,6 +201,7 @@ def read_job_log(
         measured = measured.add(read_measured(Path(path), class_name if equals else ""))
     with Progress("reading the log"), _collecting_nothing():
         jobs, left_out = read_log(log, reading)
+        _tell_idle_rules(rules, jobs.words)
         classes, said = _find_classes(jobs, class_pattern, class_column, left_out)
     if class_pattern is None and class_column is None and not yes:
         _confirm(classes)
@@ -236,7 +237,8 @@ LOG_OPTIONS = tuple(str(each.name) for each in list_declared(read_job_log))
         "optplan import log jobs.json --from kubernetes --class-column app --throughput vision=vision.json --json",
         "optplan import log runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
     ),
-    renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
+    renamed=named("timezone", "since", "until", "columns", "gpus", "class-pattern", "assume")
+    | {"span": "--since, --until"},
     writes={
         "output": "the instance as JSON; needed unless --json is given",
         "jobs": "Write the jobs that count, with class and size; CSV, or Parquet where the name ends so.",
@@ -253,7 +255,7 @@ def import_log(
         **PRICES,
         help="Of one GPU, such as 0.978usd/hour, lambda:H100, azure:T4@eastus:spot or runpod-2026-05.csv:H100.",
     ),
-    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
+    price_source: str | None = PRICE_SOURCE,
     name: str | None = option(metavar="NAME", help="Name of the instance; the log's unless given."),
     outputs: Outputs,
     **options: Any,  # noqa: ANN401 - those that say how the log is read, and those that change the instance
@@ -330,6 +332,16 @@ def _confirm(classes: Classes) -> None:
         raise UsageError(f"--yes: these classes are only suggested; take them by --yes, or name others by {ways}")
     if not click.confirm("Take these classes?", err=True):
         raise UsageError(f"--yes: name other classes by {ways}")
+
+
+def _tell_idle_rules(rules: dict[str, Rule], words: Iterable[str]) -> None:
+    """Warn of rules for endings that no job had and that nobody knows: they may be misspelt."""
+    from optplan.instances.job_logs.records import RULES
+
+    for state in rules.keys() - RULES.keys() - {*words}:
+        warnings.warn(
+            f"--rule: no job ended as {state!r}; {nearest_name_hint(state, RULES)}", DataWarning, stacklevel=2
+        )
 
 
 def _tell_reading(log: Path, reading: LogReading, rules: dict[str, Rule]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import EnumType
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -34,6 +35,17 @@ class Kind(click.ParamType):  # type: ignore[type-arg]  # it is generic in the n
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401, ARG002 - click's own
         """Read what the user typed; click calls this."""
         return self._read(value, what=flag(param)) if isinstance(value, str) and param is not None else value
+
+
+class NumberRange(click.FloatRange):
+    """A finite number of a range: nothing that is not a number lies in one, and nobody means infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - click's own
+        """Read what the user typed; click calls this."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is no finite number.", param, ctx)
+        return number
 
 
 class _PathKind(click.Path):
@@ -209,6 +221,8 @@ def list_declared(function: Callable[..., Any], *cls: type[click.Parameter], **m
 
 #: A field in the source of a class, with its comments above or behind it.
 _FIELD = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?:  #: (.*))?$", re.MULTILINE)
+#: What options take for times of which none at all is one.
+_TIME_OR_NONE = Kind("TIME", partial(parse_duration, zero=True))
 #: By the end of a field's name what its option takes, and units in which defaults are written, the largest first.
 _UNITS = {
     "s": (TIME, {"h": 3600.0, "min": 60.0, "s": 1.0}),
@@ -249,6 +263,8 @@ def list_fields(
         usual = {_write(unit, getattr(one, name, None)): where for where, one in classes.items()}
         told = ", ".join(f"{text} {where}" for text, where in usual.items() if text)
         kind = (kinds or {}).get(name) or (_UNITS[unit][0] if unit in _UNITS else _find_kind(hint, notes))
+        if kind is TIME and any(isinstance(note, Ge) and note.ge == 0 for note in notes):
+            kind = _TIME_OR_NONE
         yield HeadedOption(
             [words.get(True, *named(stem if unit in (*_UNITS, "usd") else name).values()), name],
             heading=heading,
@@ -278,7 +294,7 @@ def _find_kind(hint: Any, notes: list[Any]) -> click.ParamType | None:  # type: 
     high = next((note for note in notes if isinstance(note, Le | Lt)), None)
     ends: dict[str, Any] = {"min": getattr(low, "ge", getattr(low, "gt", None)), "min_open": isinstance(low, Gt)}
     ends |= {"max": getattr(high, "le", getattr(high, "lt", None)), "max_open": isinstance(high, Lt)}
-    return click.IntRange(**ends) if hint is int else click.FloatRange(**ends)
+    return click.IntRange(**ends) if hint is int else NumberRange(**ends)
 
 
 def _write(unit: str, value: object) -> str:

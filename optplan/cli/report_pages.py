@@ -78,6 +78,11 @@ def report_page(
         raise UsageError(f"RESULT is missing; `optplan solve {instance_name} -o result.json` writes one")
     result, *rivals = results
     instance = read_amended(instance_name, changes, result)
+    for path, rival in zip(result_paths[1:], rivals, strict=True):
+        if rival.instance_hash != result.instance_hash:
+            made = f"{rival.instance_name!r} with changes ({'; '.join(rival.changes) or 'none'})"
+            problem = f"is for {made}, another instance than that of {result_paths[0]}"
+            raise UsageError(f"{path}: {problem}; give results for one instance, or `optplan compare` two")
     check = say_check(instance_name, result_paths[0], changes, solved=result.changes)
     serve_page = wings.function("REPORTS") if serve else None
     if serve and serve_page is None:

@@ -20,7 +20,17 @@ from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, Shown, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S, show_explanation
 from optplan.cli.failures import heed_signals
-from optplan.cli.options import FILE, GAP, INSTANCE, TIME, known_name, list_known, list_solver_choices, option
+from optplan.cli.options import (
+    FILE,
+    GAP,
+    INSTANCE,
+    TIME,
+    NumberRange,
+    known_name,
+    list_known,
+    list_solver_choices,
+    option,
+)
 from optplan.cli.outputs import Outputs
 from optplan.errors import UnsupportedError, UsageError
 
@@ -188,7 +198,7 @@ def solve(
     over: tuple[float, ...] = option(
         multiple=True,
         metavar="GPUS",
-        type=click.FloatRange(min=0),
+        type=NumberRange(min=0),
         help="Say too how often a plan of boa has more than so many GPUs in use, such as 200. May be repeated.",
     ),
     no_verify: bool = option(is_flag=True, help="Do not check the result."),

@@ -233,6 +233,8 @@ def read_price_list(path: Path | str, *, date: str | None = None) -> PriceList:
         When the file cannot be read or is not a price list, a number is wrong, or nobody says the date.
     """
     path = Path(path)
+    if not path.exists():
+        raise DataError(str(path), "there is no such file", "correct the path, or fetch the file")
     found = _DATE_IN_NAME.search(path.stem)
     date = date or (found[0] if found else _DATES.get(path.stem))
     if not date:

@@ -112,6 +112,11 @@ def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], For
 
 def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
     """Refuse another kind of file by its kind, instead of by the first field that does not fit."""
+    if {"growing", "refusal"} <= fields.keys():
+        problem = f"is the answer of --problem largest, not {what}: that of a size, and that no larger search fits"
+        raise DataError(
+            path, problem, "write its fields instance and result, or larger and refusal, to files of their own"
+        )
     made = [kind for field, kind in _MADE_KINDS.items() if field in fields]
     solved = "; `optplan solve INSTANCE --plan FILE` makes one" if what == "a plan" else ""
     if "instance_hash" in fields:

@@ -108,7 +108,11 @@ def profile_here(
         When a trial fails, or does not get as far as to be timed.
     MissingExtraError
         When psutil or Ray is not installed.
+    UsageError
+        When ``scratch`` is no folder.
     """
+    if scratch is not None and not scratch.is_dir():
+        raise UsageError(f"scratch: {str(scratch)!r} is no folder; make it, or give one that all machines see")
     configurations = draw({} if space is None else space, settings.repetitions, seed=seed)
     with TemporaryDirectory(prefix="optplan-profile-", dir=scratch) as root:
         gpus = max(settings.gpus)

@@ -47,6 +47,8 @@ _POWERS = (1 / 3, 2 / 3)
 _DEVIATION_OF_SPREAD = 1.0 / statistics.NormalDist().inv_cdf(0.75)
 #: Least number of repetitions whose deviation says anything.
 _LEAST_REPETITIONS = 3
+#: Threads of PyTorch at most: where the system has no room for more, it ends the process.
+_MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ class ProfilerSettings:
         for name, allowed in least.items():
             if getattr(self, name) < allowed:
                 raise UsageError(f"{name}: got {getattr(self, name)}; whole numbers from {allowed} on are allowed")
-        if self.threads is not None and self.threads < 1:
-            message = f"threads: got {self.threads}; whole numbers from 1 on are allowed, or none for PyTorch's own"
+        if self.threads is not None and not 1 <= self.threads <= _MOST_THREADS:
+            needed = f"whole numbers from 1 to {_MOST_THREADS:,} are allowed, or none for PyTorch's own"
+            message = f"threads: got {self.threads}; {needed}"
             raise UsageError(message)
 
 
@@ -244,7 +247,7 @@ def _measure(
 def _find_largest_batch(runner: _PassRunner, device: str, most: int | None, least: int) -> int:
     """Find the largest batch that fits, by doubling and then halving the interval; ``most`` ends it."""
     if most is None and device.partition(":")[0] == "cpu":
-        message = "largest_batch is needed on a CPU, whose memory gives no clear limit; give as many samples as a"
+        message = "largest_batch: is needed on a CPU, whose memory gives no clear limit; give as many samples as a"
         raise UsageError(f"{message} device is to get at most")
     if most is not None and most < least:
         raise UsageError(f"largest_batch: got {most}, less than the smallest batch to measure, {least}")

@@ -131,6 +131,27 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
     assert source["time zone"].startswith("Europe/Berlin")
 
 
+def test_gpus_are_given_once(run: Runner, tmp_path: Path) -> None:
+    """Where a column has them, one number for all jobs would change the load without a word."""
+    path = tmp_path / "log.csv"
+    path.write_text("name,submit,hours,GPU Count\na,2026-03-02T00:00,1,2\n", encoding="utf-8")
+    told = run("import", "log", path, "--from", "csv", "--class-column", "name", "--gpus", "4", "--json")
+    assert told.code == 1
+    assert "--gpus: 4 are given for every job, and the column 'GPU Count' says how many" in told.error["message"]
+
+
+def test_a_rule_for_a_state_of_no_job_is_told(run: Runner, tmp_path: Path) -> None:
+    """It may be misspelt; of states that are known, or that jobs have, nothing is said."""
+    path = tmp_path / "log.csv"
+    rows = "".join(f"a,2026-03-02T0{hour}:00,1,2,{how}\n" for hour, how in enumerate(("done", "failed", "lost")))
+    path.write_text("name,submit,hours,gpus,state\n" + rows, encoding="utf-8")
+    command = ("import", "log", path, "--from", "csv", "--class-column", "name", *SPAN, "--rule", "lost=keep", "--json")
+    assert "--rule" not in run(*command, "--rule", "timeout=drop").err
+    told = run(*command, "--rule", "faild=drop")
+    assert told.code == 0
+    assert "--rule: no job ended as 'faild'; did you mean 'failed'?" in told.err
+
+
 def test_a_state_that_is_left_empty(run: Runner, tmp_path: Path) -> None:
     """The rule that the message proposes is taken."""
     log = tmp_path / "jobs.txt"
@@ -155,6 +176,11 @@ def test_a_state_that_is_left_empty(run: Runner, tmp_path: Path) -> None:
         (("--timezone", "Mars"), 2, "--timezone: got 'Mars', which is no time zone"),
         (("--since", "yesterday"), 1, "--since: 'yesterday' is no time"),
         (("--from", "lsf"), 2, "--from"),
+        (
+            ("--yes", "--price-source", "a list"),
+            2,
+            "--price-source: says who published an amount that --price gives; give one",
+        ),
         (("--from", "sacct", "--gpus", "2"), 2, "--gpus: a log of sacct says that itself; leave it out"),
     ],
 )

@@ -32,7 +32,10 @@ def test_json_has_what_verify_takes(run: Runner, tmp_path: Path) -> None:
     assert told.data["proven"] is True
     assert told.data["refusal"]["status"] == "infeasible"
     assert told.data["larger"]["formulation"] == "rubberband"
-    assert path.exists()
+    told = run("verify", "rubberband-two-stages", path)
+    assert told.code == 1
+    assert "largest.json: is the answer of --problem largest, not a result: " in told.err
+    assert "write its fields instance and result, or larger and refusal, to files of their own" in told.err
 
 
 def test_where_nothing_fits_the_code_is_3(run: Runner) -> None:

@@ -50,6 +50,14 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
     assert written[5] == "whole"
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
+def test_numbers_of_a_range_are_finite(run: Runner, text: str) -> None:
+    """What is no number lies in no range."""
+    told = run("solve", "boa-one-table", "--over", text)
+    assert told.code == 2
+    assert "Invalid value for '--over': " in told.err
+
+
 @pytest.mark.parametrize(
     ("command", "option", "text", "offered"),
     [

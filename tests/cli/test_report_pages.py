@@ -54,6 +54,17 @@ def test_a_result_that_does_not_hold_gets_no_page(run: Runner, results: tuple[Pa
     assert not page.exists()
 
 
+def test_results_of_several_instances_have_no_page(run: Runner, results: tuple[Path, Path], tmp_path: Path) -> None:
+    """The one that was made with other changes is named, and so are these."""
+    other, page = tmp_path / "other.json", tmp_path / "page.html"
+    assert run("solve", PAIR[0], "--policy", "mixed", "-o", other).code == 0
+    told = run("report", PAIR[0], results[0], other, "-o", page)
+    assert (told.code, page.exists()) == (2, False)
+    assert (
+        "other.json: is for 'boa-two-classes' with changes (policy=mixed), another instance than that of " in told.err
+    )
+
+
 def test_a_plan_is_no_result(run: Runner, tmp_path: Path) -> None:
     """That is said first, whatever is wrong with the page's file."""
     plan, page = tmp_path / "plan.json", tmp_path / "page.html"

@@ -213,3 +213,9 @@ def test_prices_that_cannot_be_set(prices: Path) -> None:
         DataError, match=r"gpu_types\.t4: no spot price of quad\.large is listed in west; take the on-demand"
     ):
         set_prices(_boa("boa-newtrace"), {"t4": found}, spot={"t4"})
+
+
+def test_a_list_that_is_missing_is_called_so(tmp_path: Path) -> None:
+    """Before its name is asked for a date."""
+    with pytest.raises(DataError, match=r"nowhere\.csv: there is no such file; correct the path, or fetch the file"):
+        read_price_list(tmp_path / "nowhere.csv")

@@ -266,7 +266,7 @@ def test_a_frozen_network_has_nothing_to_exchange() -> None:
 @pytest.mark.parametrize(
     ("device", "largest_batch", "message"),
     [
-        ("cpu", None, "largest_batch is needed on a CPU"),
+        ("cpu", None, "largest_batch: is needed on a CPU"),
         ("cpu", 0, "largest_batch: got 0, less than the smallest batch to measure, 1"),
         ("tpu", 8, "device: got 'tpu'; cpu, cuda and cuda:N can be measured"),
     ],
@@ -290,7 +290,7 @@ def test_threads_are_set_while_measuring_only() -> None:
     profile = profile_module(nn.Linear(2, 2), torch.ones(1, 2), largest_batch=2, settings=counting(threads=1))
     assert "on cpu (1 of its threads)" in profile.source
     assert torch.get_num_threads() == before
-    with pytest.raises(UsageError, match="threads: got 0; whole numbers from 1 on are allowed, or none"):
+    with pytest.raises(UsageError, match="threads: got 0; whole numbers from 1 to 1,024 are allowed, or none"):
         ProfilerSettings(threads=0)
 
 

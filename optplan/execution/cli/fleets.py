@@ -33,6 +33,9 @@ class _Fleets(RunKind):
         if not plan.segments:
             raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
         out = own.pop("out", None)
+        if own and fields.get("executor", "virtual") != "virtual":
+            what = f"what happens is not up to executor {fields['executor']!r}"
+            raise UsageError(f"{min(own)}: {what}; leave it out, or use virtual")
         return watch(plan, out=out, course=_read_course(own), listener=listener, **fields)
 
     def tell(self, outcome: FleetOutcome) -> Account:

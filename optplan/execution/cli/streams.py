@@ -41,6 +41,8 @@ class _Streams(RunKind):
             what = "a plan of a stream is followed for a list of jobs, as in run PLAN jobs.yaml"
             raise UsageError(f"JOBS is missing; {what}")
         assert isinstance(plan, BoaPlan)  # no other has classes of jobs
+        for name in fields.get("terms", ()) if "learn" not in own else ():
+            raise UsageError(f"terms.{name}: goes with --learn; leave it out, or say with what it learns")
         known = {name: read_instance(own[name], BoaInstance) for name in ("learn", "truth") if name in own}
         instances = {"instance": known.get("learn"), "truth": known.get("truth")}
         return run_stream(plan, read_jobs(own["jobs"]), out=own.get("out"), listener=listener, **instances, **fields)

@@ -289,6 +289,9 @@ class Export(FrozenModel, ExportFields):
         if kind == "stream":
             if self.space is not None:
                 raise UsageError("space: jobs of a stream have no configurations of the plan's; leave it out")
+            for name in ("metric", "mode"):
+                if getattr(self, name) is not None:
+                    raise UsageError(f"{name}: jobs of a stream are not ranked; leave it out")
             return ()
         if self.space is None and not self.plan.to_json_data().get("search_space"):
             if kind == "search" and "trial" not in placeholders(self.command):

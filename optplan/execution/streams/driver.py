@@ -256,6 +256,14 @@ class StreamDriver(Loop[StreamState]):
                 self._learner.see(record, self._state)
             super()._note(record)
 
+    def _see_end(self, event: told.OperationEnded) -> None:
+        """See the end of what a job ran; all of it without one epoch is a failure, or it would start for ever."""
+        if event.complete and event.iterations <= self._state.operations[event.operation].operation.from_iterations:
+            why = "ended with exit code 0, and has shown no epoch that it was to do"
+            self._see_failure(told.OperationFailed(event.t, event.operation, why))
+        else:
+            super()._see_end(event)
+
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)
         if running is not None and event.iterations > self._state.jobs[running.operation.trial].iterations:

@@ -88,6 +88,11 @@ def _find_columns(path: Path, header: list[str], reading: LogReading) -> dict[st
         _refuse_without(path, header, "submit", "when jobs were submitted (or started)")
     if not {"elapsed", "minutes", "hours"} & set(places) and not {"start", "end"} <= set(places):
         _refuse_without(path, header, "elapsed", "for how long jobs ran (or their start and end)")
+    if "gpus" in places and reading.gpus is not None:
+        problem = (
+            f"{reading.gpus} are given for every job, and the column {header[places['gpus']]!r} says how many each had"
+        )
+        raise DataError("gpus", problem, "leave it out, or the column")
     if "gpus" not in places and reading.gpus is None:
         _refuse_without(path, header, "gpus", "how many GPUs jobs had (or give --gpus N for all)")
     return places

@@ -11,7 +11,18 @@ import click
 
 from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, PRICE, TIME, argument, by_name, known_name, named, option, parse_price
+from optplan.cli.options import (
+    FILE,
+    PRICE,
+    TIME,
+    NumberRange,
+    argument,
+    by_name,
+    known_name,
+    named,
+    option,
+    parse_price,
+)
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import format_duration
@@ -89,11 +100,11 @@ def simulate_spot(
     train_share: float = option(
         default=0.5,
         metavar="SHARE",
-        type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+        type=NumberRange(min=0, max=1, min_open=True, max_open=True),
         help="Share of the traces, from their beginning, that is learned from and not replayed.",
     ),
     trials: int = option("--samples", default=100, metavar="N", type=int, help="Starts, drawn from the rest."),
-    seed: int = option(default=0, metavar="N", type=int, help="Of the starts."),
+    seed: int = option(default=0, metavar="N", type=click.IntRange(min=0), help="Of the starts."),
     start: float | None = option(
         type=TIME, help="Replay one job that starts at this time of the traces, and show where it was when."
     ),

@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
-from optplan.cli.imports import PRICES, price_types, rename, require_target
+from optplan.cli.imports import PRICE_SOURCE, PRICES, price_types, rename, require_target
 from optplan.cli.options import FILE, TIME, argument, flag, named, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
@@ -77,7 +77,7 @@ def import_trace(
         **PRICES,
         help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
     ),
-    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
+    price_source: str | None = PRICE_SOURCE,
     name: str | None = option(metavar="NAME", help="Name of the instance."),
     profiles: Path,
     slowdown: bool,

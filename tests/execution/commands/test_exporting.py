@@ -28,6 +28,13 @@ def search(run: Runner, tmp_path: Path) -> tuple[str, ...]:
     return ("export", str(tmp_path / "plan.json"), "--to", "script", *given)
 
 
+def test_placeholders_keep_their_names(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
+    """A message that lists them does not take one for the option of the same name."""
+    told = run(*search[:4], "--command", "train {rate}", *search[6:], "--out", tmp_path / "jobs")
+    assert told.code == 2
+    assert "use one of {nodes}, {gpus_per_node}, {gpus}, {workers}, --launcher torchrun" in told.err
+
+
 def test_a_plan_becomes_jobs_that_run(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
     """Exported, submitted, and ranked again: the trial of rate 0.3 has won."""
     jobs = tmp_path / "my jobs"
@@ -110,14 +117,6 @@ def test_numbers_out_of_range_are_wrong_usage(
     done = run(*search, "--out", tmp_path / "jobs", option, value)
     assert (done.code, f"'{option}': {said}" in done.err) == (2, True), done.err
     assert not (tmp_path / "jobs").exists()
-
-
-def test_a_command_that_loses_its_size_is_told_the_placeholders(
-    run: Runner, search: tuple[str, ...], tmp_path: Path
-) -> None:
-    """As they are written in a command, not as options that have their names."""
-    given = ["train {trial}" if word == COMMAND else word for word in search]
-    assert "use one of {nodes}, {gpus_per_node}, {gpus}, {workers}, " in run(*given, "--out", tmp_path / "jobs").err
 
 
 def test_folders_that_are_none_are_refused(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:

@@ -123,6 +123,9 @@ def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:
             assert f"{option[0]}: got " in told.err
             assert "means nothing to executor 'virtual'" in told.err
     assert "shows how long epochs take" in run("run", plan, jobs, "--truth", instance, "--executor", "local").err
+    for option in (("--every", "30min"), ("--window", "10h"), ("--hold-budget", "debt")):
+        told = run("run", plan, jobs, "--truth", instance, *option)
+        assert (told.code, f"{option[0]}: goes with --learn; leave it out" in told.err) == (2, True)
     told = run("run", plan, jobs, "--learn", instance, "--every", "1ms")
     assert told.code == 1
     assert told.err.startswith("error: --every: got 0.001; ")

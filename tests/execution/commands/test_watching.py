@@ -118,6 +118,12 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
         (("{plan}", "--command", "train"), "--command: nothing is started on a virtual clock; leave it out, or use "),
         (("{plan}", "--notice", "2min"), "--notice: says how the VMs go that --lose names; give it, or leave both out"),
         (("{plan}", "--slower", "2"), "is a plan of a fleet; leave it out"),
+        (("{plan}", "--heartbeat", "0s"), "--heartbeat: got '0s'; a finite number above zero is needed"),
+        (("{plan}", "--detach", "-1s"), "--detach: got '-1s'; zero or a finite number above it is needed"),
+        (
+            ("{plan}", "--executor", "local", "--command", "true", "--out", "x", "--boots", "3s"),
+            "--boots: what happens is not up to executor 'local'; leave it out, or use virtual",
+        ),
         (("{plan}", "jobs.yaml"), "JOBS: jobs.yaml is given, and "),
         (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),
     ],
@@ -127,3 +133,9 @@ def test_what_does_not_fit_is_refused(run: Runner, plan: Path, arguments: tuple[
     told = run("run", *(part.format(plan=plan) for part in arguments))
     assert told.code == 2
     assert said in told.err
+
+
+def test_times_of_nothing_are_taken(run: Runner, plan: Path) -> None:
+    """Who waits for no VM that has fallen silent, and needs no time to free a disk, says so: `0s`."""
+    told = run("run", plan, "--return-wait", "0s", "--detach", "0s", "--json")
+    assert (told.code, told.data["status"]) == (0, "ended")

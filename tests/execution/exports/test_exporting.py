@@ -183,6 +183,7 @@ def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
         ("srift-case3", "trainjob", {"template": PODS}, "cannot express: the fleet has 3 groups"),
         ("seer-resnet18-30min", "skypilot", {"template": {"bucket": "s3://x"}}, "cannot express: 'r1-g4' and 'r1-g2'"),
         ("boa-two-classes", "slurm", {"space": RATES}, "space: jobs of a stream have no configurations"),
+        ("boa-two-classes", "slurm", {"mode": "max"}, "mode: jobs of a stream are not ranked; leave it out"),
         ("boa-two-classes", "slurm", {"command": "", "commands": {"vision": "x"}}, "class 'speech' has none; give"),
         ("two-stages", "slurm", {"workdir": "/no/such"}, "workdir: '/no/such' is no folder; give the one in which"),
         ("two-stages", "kubernetes", {"template": PODS, "workdir": "here"}, "give a path in the containers, from / on"),

@@ -78,6 +78,18 @@ def test_a_job_that_fails_is_tried_again_and_given_up(
     assert "exit code 1" in outcome.dropped["job-00"]
 
 
+def test_a_command_that_does_no_epoch_is_given_up(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """It ends with 0 and shows nothing: that is a failure, as starting it again and again would never end."""
+    jobs = make_jobs(1, 0.0)
+    outcome = run_stream(
+        plan_of(make_instance(POOR)), jobs, command="true", executor="local", slots=4, out=tmp_path / "s", retries=1
+    )
+    assert (outcome.code, outcome.classes[0].completed) == (1, 0)
+    assert "ended with exit code 0, and has shown no epoch" in outcome.dropped["job-00"]
+
+
 def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
     make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, played_slurm: Path, tmp_path: Path
 ) -> None:

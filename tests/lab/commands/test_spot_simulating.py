@@ -104,6 +104,8 @@ def test_prices_from_a_list(run: Runner, zone: Path, data_pack: Path) -> None:
         (("--spot-price", "us-west-2a=1usd/hour"), 2, "--spot-price: no zone 'us-west-2a'"),
         (("--checkpoint-every", "0s"), 2, "--checkpoint-every"),
         (("--samples", "0"), 2, "--samples: got 0"),
+        (("--seed", "-1"), 2, "Invalid value for '--seed': -1 is not in the range x>=0"),
+        (("--train-share", "nan"), 2, "Invalid value for '--train-share': nan is no finite number"),
     ],
 )
 def test_what_is_wrong_is_said(run: Runner, zone: Path, changes: tuple[str, str], code: int, words: str) -> None:

@@ -162,6 +162,13 @@ def test_wrong_calls_are_explained(
     assert not asked
 
 
+def test_a_scratch_folder_is_there(run: Runner, tmp_path: Path) -> None:
+    """One that is missing is named before anything is run."""
+    told = run("measure", "search", *TIMED, "--scratch", tmp_path / "nowhere")
+    assert told.code == 2
+    assert "nowhere' is no folder; make it, or give one that all machines see" in told.err
+
+
 def test_intervals_are_explained(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """What they are, from how many repetitions, and that one from zero on says nothing of its lower end."""
 
