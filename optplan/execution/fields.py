@@ -43,7 +43,7 @@ class TrainingFields(RunFields):
     #: What to train in place of a command, or started by executor ``command``: ``module:name`` or ``file.py:name``.
     train: Annotated[str, "TARGET"] = ""
     #: What is shown after each iteration, by which trials are ranked; the plan's unless given, ``loss`` of streams.
-    metric: Annotated[str | None, "NAME"] = None
+    metric: Annotated[str | None, MinLen(1), "NAME"] = None
     #: ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
     launcher: Literal["single", "torchrun"] = "single"
     #: On Ray, the URL of checkpoints where machines share no folder: ``s3://bucket/run``.
@@ -86,7 +86,7 @@ class SearchFields(LimitFields, TrainingFields):
 class StreamFields(TrainingFields):
     """What streams take besides; an iteration is an epoch."""
 
-    metric: str | None = "loss"
+    metric: Annotated[str | None, MinLen(1)] = "loss"
     most_gpus: Annotated[AtLeastOne | None, "N"] = None  #: The most GPUs at a time, in all; jobs queue for them.
     order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
     #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.

@@ -86,6 +86,8 @@ def serve(
         if given is None:
             raise UsageError("--budget: goes with --instance, whose budget it is; give both")
         given = given.replace(budget=budget)
+    if class_pattern and not slurm:
+        raise UsageError("--class-pattern: finds the classes of Slurm's jobs; give --slurm as well, or leave it out")
     jobs = SlurmJobs(class_pattern)
     publisher = Publisher(folder, given, {name: value for name, value in terms.items() if value is not None})
 

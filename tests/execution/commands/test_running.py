@@ -183,6 +183,12 @@ def test_parts_that_are_none_are_refused(run: Runner, plan: Path, part: str) -> 
     assert (told.code, "a part is needed, as in 20%, or 'never'" in told.err) == (2, True)
 
 
+def test_a_metric_has_a_name(run: Runner, plan: Path) -> None:
+    """An empty one would rank trials by nothing."""
+    told = run("run", plan, "--metric", "")
+    assert (told.code, "--metric: got ''" in told.err) == (1, True)
+
+
 def test_a_rest_that_is_infeasible_has_an_exit_code_of_its_own(run: Runner, plan: Path, tmp_path: Path) -> None:
     """The textbook search at a third of its speed cannot keep its deadline; the page of the status says so."""
     out = tmp_path / "run"

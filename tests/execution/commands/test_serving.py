@@ -17,7 +17,11 @@ from optplan.cli import main
         (("--instance", "boa-one-table", "--listen", "8420"), "HOST:PORT is needed"),
         (("--instance", "boa-one-table", "--listen", "localhost:99999"), "HOST:PORT is needed"),
         (("--instance", "boa-one-table", "--move", "500%"), "a part of up to 100% is needed"),
-        (("--instance", "boa-one-table", "--class-pattern", "("), "is no regular expression"),
+        (("--instance", "boa-one-table", "--slurm", "--class-pattern", "("), "is no regular expression"),
+        (
+            ("--instance", "boa-one-table", "--class-pattern", "^a"),
+            "--class-pattern: finds the classes of Slurm's jobs",
+        ),
         (("--instance", "boa-one-table", "--new-speedup", "fast"), "--new-speedup: got 'fast'; amdahl:FRACTION"),
         (("--instance", "seer-toy"), "seer"),
     ],
