@@ -55,8 +55,6 @@ _DISK = tuple(
     f"SQLITE_{what}"
     for what in ("IOERR", "FULL", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "NOMEM", "PROTOCOL")
 )
-
-
 _NOTHING_LEFT = "none of its records can be read"
 
 
@@ -93,7 +91,7 @@ class Journal(AbstractContextManager["Journal", None]):
         trace = _find_trace(folder)
         if not self._path.is_file():
             self._require_nothing(trace, writable=writable)
-        with ExitStack() as held, self._reading():
+        with ExitStack() as held, _reporting(self._path):
             if writable:
                 busy = "another driver follows a plan there; wait for it, or `optplan stop {}`"
                 held.callback(os.close, hold_folder(self._path, "run", _HARMLESS, busy))
@@ -112,10 +110,10 @@ class Journal(AbstractContextManager["Journal", None]):
         """Close the file."""
         self.close()
 
-    def require(self, kind: Kind) -> Beginning:
-        """Return what the run is made from; one of another kind is refused."""
+    def require(self, kind: Kind | None) -> Beginning:
+        """Return what the run is made from; one of another kind than is asked for is refused."""
         assert self.beginning is not None  # else it cannot be opened to go on with
-        if self.beginning.kind != kind:
+        if kind not in (None, self.beginning.kind):
             what = f"{self.folder}: holds {_KINDS[self.beginning.kind]}"
             raise UsageError(f"{what}; `optplan run --resume {self.folder}` goes on with it")
         return self.beginning
@@ -149,7 +147,7 @@ class Journal(AbstractContextManager["Journal", None]):
 
     def idle_s(self) -> float:
         """Return the seconds since the last record was written, by a wall clock that may be set back: 0 then."""
-        with self._reading():
+        with _reporting(self._path):
             last = self._connection.execute("SELECT wall FROM records ORDER BY number DESC LIMIT 1").fetchone()[0]
         return max(0.0, time.time() - float(last))
 
@@ -221,9 +219,6 @@ class Journal(AbstractContextManager["Journal", None]):
             first = ask("SELECT digest FROM records WHERE number = 0").fetchone()[0]
             ask("COMMIT")
             os.pwrite(self._count, f"{number + 1:0{_DIGITS}d} {first}".encode(), 0)  # in place: that takes no room
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return _reporting(self._path, "give another folder")
 
 
 def _digest(before: str, number: int, wall: float, body: str) -> str:
@@ -313,7 +308,7 @@ def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> Da
 
 
 @contextmanager
-def _reporting(path: Path, advice: str) -> Iterator[None]:
+def _reporting(path: Path, advice: str = "give another folder") -> Iterator[None]:
     """Say what is wrong with a file: its disk, and then what to do, or else the file itself."""
     try:
         yield

@@ -13,7 +13,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
-from optplan.execution.command_executor import CommandExecutor
+from optplan.execution.executors import CommandExecutor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationEnded

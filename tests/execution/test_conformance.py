@@ -304,7 +304,7 @@ def test_what_is_lost_with_its_machine_goes_on_from_what_it_stored(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of its processes are killed at once: it has failed, could be tried again, and the next one ends."""
-    monkeypatch.setattr("optplan.execution.command_executor._SILENCE_S", 5.0)
+    monkeypatch.setattr("optplan.execution.executors._SILENCE_S", 5.0)
     executor = begin(world)
     first = world.describe(to=MANY)
     executor.start(first)

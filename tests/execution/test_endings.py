@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optplan.contracts import Plan
+from optplan.execution.executors import LocalExecutor
 from optplan.execution.fleets.folder import LocalFleet
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.virtual import VirtualFleet
 from optplan.execution.journal import Journal
-from optplan.execution.local import LocalExecutor
 from optplan.execution.records import Ended, NodeReleasing, NodeWanted, Record
 from optplan.execution.running import run as run_search
 from optplan.execution.runs import read_run, resume

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from optplan.contracts import Plan
+from optplan.execution.executors import LocalExecutor
 from optplan.execution.folders import FolderSettings, tell_step_limit
-from optplan.execution.local import LocalExecutor
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationFailed, Progressed
 from optplan.execution.running import RunOutcome, run

@@ -10,12 +10,12 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
+from optplan.execution.executors import SlurmExecutor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationFailed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.slurm import SlurmExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')

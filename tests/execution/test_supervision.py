@@ -19,8 +19,8 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import MissingExtraError, UsageError
+from optplan.execution.executors import LocalExecutor
 from optplan.execution.folders import FolderSettings
-from optplan.execution.local import LocalExecutor
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationEnded, OperationFailed
 from optplan.execution.running import RunOutcome, run

@@ -12,7 +12,7 @@ from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
 from optplan.execution.exports.promotion import Exported, read_export, read_shown
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
-from optplan.execution.scheduler import read_metric
+from optplan.execution.records import read_metric
 from optplan.execution.state import NodeState
 from optplan.instances.plain_data import parse_json, read_text
 from optplan.reporting.pages import Definitions, Page, Section

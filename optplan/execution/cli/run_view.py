@@ -13,10 +13,10 @@ from optplan.cli.console import note
 from optplan.contracts.modes import Mode
 from optplan.errors import OutputError, show_text
 from optplan.execution import records as told
-from optplan.execution.cluster import spent_usd
 from optplan.execution.journal import Kind
 from optplan.execution.options import Rules
-from optplan.execution.scheduler import read_metric
+from optplan.execution.records import read_metric
+from optplan.execution.standing import spent_usd
 from optplan.execution.state import Phase, State
 from optplan.reporting.phrases import format_amount, format_seconds
 from optplan.units import format_duration

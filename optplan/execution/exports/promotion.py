@@ -20,7 +20,8 @@ from optplan.contracts.modes import Mode
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
-from optplan.execution.scheduler import rank_trials, read_metric
+from optplan.execution.records import read_metric
+from optplan.execution.scheduler import rank_trials
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 

@@ -20,8 +20,8 @@ from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.exports.steps import CannotExpressError, Outline, outline
 from optplan.execution.fields import ExportFields
+from optplan.execution.options import draw_configurations
 from optplan.execution.scheduler import list_trials
-from optplan.execution.spaces import draw_configurations
 from optplan.schema import ByName, FrozenModel
 
 #: Two braces that stand for one, or the name of a placeholder between two.

@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from optplan.execution.executors import JobExecutor
 from optplan.execution.fleets.folder import FolderFleet, Ranks
 from optplan.execution.fleets.ranks import main
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.protocol import Operation
 from optplan.execution.ray_cluster import connect
-from optplan.execution.slurm import JobExecutor
 
 
 class SlurmFleet(FolderFleet, JobExecutor[Ranks]):

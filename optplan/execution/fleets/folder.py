@@ -25,12 +25,11 @@ from typing import Any
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.command_executor import QueueExecutor, call_command
+from optplan.execution.executors import ProcessExecutor, QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.state import Heard
 from optplan.execution.folders import FolderSettings, Running
-from optplan.execution.local import ProcessExecutor
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 

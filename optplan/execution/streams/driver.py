@@ -10,6 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from optplan.execution import records as told
+from optplan.execution.executors import call
 from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order
@@ -17,7 +18,6 @@ from optplan.execution.online.width_table import Rows
 from optplan.execution.progress import VirtualClock
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Listener
-from optplan.execution.slurm import call
 from optplan.execution.state import Phase
 from optplan.execution.streams.running import StreamRun
 from optplan.execution.streams.state import JobState, StreamJob, StreamState

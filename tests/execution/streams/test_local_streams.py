@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from optplan.errors import OutputError, UsageError
+from optplan.execution.executors import SlurmExecutor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
 from optplan.execution.online.calculations import Terms
 from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
 from optplan.execution.runs import read_run, resume
-from optplan.execution.slurm import SlurmExecutor
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamJob
@@ -113,7 +113,7 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     (played_slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
     executor.poll(0.0)  # Slurm may be starting anew
     for seconds in ("_OUTAGE_S", "_JOBS_S"):
-        monkeypatch.setattr(f"optplan.execution.slurm.{seconds}", 0.0)
+        monkeypatch.setattr(f"optplan.execution.executors.{seconds}", 0.0)
     with pytest.raises(OutputError, match="squeue failed: down"):
         executor.poll(0.0)
     monkeypatch.setenv("PATH", "")
