@@ -60,9 +60,6 @@ class FolderSettings(TrainingOptions):
     step_wait_s: Amount = 0.0
     checkpoint_bytes: Amount = 10e9
 
-    def __init__(self, root: Path, **options: Any) -> None:  # noqa: ANN401 - the fields are checked by pydantic
-        super().__init__(**{"root": root, **options})
-
     @property
     def name(self) -> str:
         """What tells the run from others on a cluster: a digest of its folder."""

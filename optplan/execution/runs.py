@@ -174,7 +174,8 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         """Make an executor that starts processes, with settings of its own; parameters as :func:`make_executor` has."""
         assert self.journal is not None  # without a folder nothing is started
         names = FolderSettings.model_fields.keys() & self.options_type.model_fields.keys()
-        settings = FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
+        chosen = {name: getattr(self.options, name) for name in names}
+        settings = FolderSettings(**{"root": self.journal.folder, **chosen, **own})
         # Where a driver was killed, time went on, by a clock that may be set back.
         goes_on = self.state.nodes and not (self.rests and self.state.paused)
         now_s = self.state.t + (self.journal.idle_s() if goes_on else 0.0)

@@ -172,8 +172,7 @@ class Scheduler:
 
     def _finish(self, now_s: float) -> None:
         state = self._state
-        for pool in state.pools:
-            self._release(state.pools[pool], now_s)
+        self._give_back(now_s)
         last = [state.segments[each.id] for each in last_of_each_unit(state.plan.segments)]
         final = self.rank(t for each in last for t in each.members if not state.trials[t].why_dropped)
         finalists = list(dict.fromkeys(final))
@@ -219,9 +218,7 @@ class Scheduler:
         waiting = [segment for segment in opened if segment.phase is Phase.OPEN]
         if self._is_fleet:  # all groups train one job: it begins when all are there
             if waiting and all(self._has_nodes(segment) for segment in waiting):
-                for segment in waiting:
-                    self._emit(told.SegmentBegan(now_s, segment.segment.id))
-                self._start_fleet(now_s)
+                self._emit(*(told.SegmentBegan(now_s, segment.segment.id) for segment in waiting))
             return
         for pool in sorted({segment.segment.pool for segment in waiting}):
             beginning = [segment for segment in waiting if segment.segment.pool == pool]
@@ -245,23 +242,17 @@ class Scheduler:
                 if trial in places:
                     self._start(each, trial, places[trial], now_s)
 
-    def _start_fleet(self, now_s: float) -> None:
-        """Start the one job on all nodes of all groups, as soon as all of them are there."""
-        state, place = self._state, dict[str, int]()
-        for segment in state.segments.values():
-            if not self._has_nodes(segment):
-                return
-            gpus = state.plan.resources[segment.segment.resource].gpus_per_node
-            place |= dict.fromkeys(state.ready_nodes(segment.segment.pool)[: segment.segment.nodes], gpus)
-        self._start(state.segments[state.plan.segments[0].id], "job", place, now_s)
-
     def _refill(self, segment: SegmentState, now_s: float) -> None:
         state, what = self._state, segment.segment
-        if self._is_fleet:
-            if segment.phase is Phase.RUNNING and segment.queue and not self._follows(segment):
-                self._start_fleet(now_s)
+        if segment.phase is not Phase.RUNNING or self._follows(segment) or now_s >= state.ends_at(segment):
             return
-        if segment.phase is not Phase.RUNNING or now_s >= state.ends_at(segment):
+        if self._is_fleet:  # its one job has all nodes of all groups, as soon as all of them are there
+            if segment.queue and all(map(self._has_nodes, state.segments.values())):
+                whole: dict[str, int] = {}
+                for each in state.plan.segments:
+                    gpus = state.plan.resources[each.resource].gpus_per_node
+                    whole |= dict.fromkeys(state.ready_nodes(each.pool)[: each.nodes], gpus)
+                self._start(segment, "job", whole, now_s)
             return
         while segment.queue and len(segment.running) < what.at_once:
             trial = segment.queue[0]

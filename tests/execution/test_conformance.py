@@ -136,7 +136,7 @@ def world(
         truth = make_instance((1.0, 1.9, 3.6), epochs=MANY)
         yield World(lambda now_s: VirtualStreamExecutor(truth, now_s=now_s), "a", "cpu", 0.0, None)
         return
-    settings = FolderSettings(root, train=QUADRATIC, slots=4, gres="", checkpoint_every_s=0.0, grace_s=60.0)
+    settings = FolderSettings(root=root, train=QUADRATIC, slots=4, gres="", checkpoint_every_s=0.0, grace_s=60.0)
     kind, _, beside = name.partition("-")
     if name in ("slurm", "slurm-fleet"):
         request.getfixturevalue("played_slurm")

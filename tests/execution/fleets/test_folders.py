@@ -42,7 +42,7 @@ class WrittenFleet(FolderFleet):
     done = 20
 
     def __init__(self, root: Path, *, now_s: float = 0.0) -> None:
-        super().__init__({"spot": 1, "steady": 1}, FolderSettings(root, heartbeat_s=0.02), now_s=now_s)
+        super().__init__({"spot": 1, "steady": 1}, FolderSettings(root=root, heartbeat_s=0.02), now_s=now_s)
         self._now_s = now_s
 
     def now_s(self) -> float:

@@ -98,7 +98,7 @@ def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
     widths = plan.width_table["a"][0].gpus.tolist()
     assert len(set(widths)) == len(widths)
     segments = list(enumerate(widths, start=1))
-    own = FolderSettings(tmp_path / "stream").name  # other streams may have jobs of the same names
+    own = FolderSettings(root=tmp_path / "stream").name  # other streams may have jobs of the same names
     assert noted == [f"{own}.job-0{job}.{number} gpu:a100:{gpus}" for job in (0, 1) for number, gpus in segments]
 
 
@@ -106,7 +106,7 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     played_slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that fails for too long or is not there, and one process on two nodes."""
-    executor = SlurmExecutor({"cpu": 4}, FolderSettings(tmp_path, train=SLEEPER))
+    executor = SlurmExecutor({"cpu": 4}, FolderSettings(root=tmp_path, train=SLEEPER))
     two = Operation("op", "a", "job", 1, {"n1": 4, "n2": 4}, workers=8, gpus_per_worker=1)
     with pytest.raises(UsageError, match="GPUs on 2 nodes"):
         executor.start(two)
