@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from optplan.execution import records as told
-from optplan.execution.cluster import committed_usd, lasts_until_s, spent_gpu_hours, spent_usd
 from optplan.execution.loop import EXIT_INFEASIBLE, EXIT_LIMIT, Loop
 from optplan.execution.protocol import Executor
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import Listener
 from optplan.execution.scheduler import TIME_UP, Scheduler
+from optplan.execution.standing import committed_usd, lasts_until_s, spent_gpu_hours, spent_usd
 from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
 
@@ -145,12 +145,10 @@ class Driver(Loop[State]):
         stored = [(t.name, t.checkpoint) for t in state.trials.values() if t.checkpoint is not None]
         self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
 
-    def _see_end(self, event: told.OperationEnded) -> None:
-        is_up = self._state.operations[event.operation].stop_why == TIME_UP
-        super()._see_end(replace(event, complete=event.complete or is_up))
-
-    def _see_failure(self, event: told.OperationFailed) -> None:
-        trial = self._state.operations[event.operation].operation.trial
-        super()._see_failure(event)
-        if event.no_room:
-            self._halt_at_limit(f"{trial} {event.why}; make room, then go on with --resume")
+    def _see_end(self, event: told.OperationEnded | told.OperationFailed) -> None:
+        ended = self._state.operations[event.operation]
+        if isinstance(event, told.OperationEnded) and ended.stop_why == TIME_UP:
+            event = replace(event, complete=True)
+        super()._see_end(event)
+        if isinstance(event, told.OperationFailed) and event.no_room:
+            self._halt_at_limit(f"{ended.operation.trial} {event.why}; make room, then go on with --resume")

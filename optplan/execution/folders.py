@@ -21,13 +21,12 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError, OutputError
 from optplan.execution import trial_files as files
-from optplan.execution.checkpoints import Checkpoints
 from optplan.execution.fields import Amount, Limit
 from optplan.execution.options import TrainingOptions
 from optplan.execution.protocol import Event, Executor, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeWanted, OperationEnded, OperationFailed, Progressed
 from optplan.execution.supervision import is_running, read_code
-from optplan.execution.trial_files import DRIVER_LOCK
+from optplan.execution.trial_files import DRIVER_LOCK, Checkpoints
 from optplan.units import format_duration
 
 #: Characters of a log's end that tell why a process failed.
@@ -38,9 +37,9 @@ _SHOW_S = 1.0
 _TIMES, _LEAST_STEP_S = 20, 300.0
 #: By name, what runs operations; and those of fleets, which have a rank for each GPU, on nodes of several types.
 _EXECUTORS = {
-    "local": ("local:LocalExecutor", "fleets.folder:LocalFleet"),
-    "command": ("command_executor:CommandExecutor", "fleets.folder:CommandFleet"),
-    "slurm": ("slurm:SlurmExecutor", "fleets.folder:SlurmFleet"),
+    "local": ("executors:LocalExecutor", "fleets.folder:LocalFleet"),
+    "command": ("executors:CommandExecutor", "fleets.folder:CommandFleet"),
+    "slurm": ("executors:SlurmExecutor", "fleets.folder:SlurmFleet"),
     "ray": ("ray_cluster:RayExecutor", "fleets.folder:RayFleet"),
 }
 #: By what an executor knows the processes of an operation.
@@ -60,9 +59,6 @@ class FolderSettings(TrainingOptions):
     heartbeat_s: Limit = 5.0
     step_wait_s: Amount = 0.0
     checkpoint_bytes: Amount = 10e9
-
-    def __init__(self, root: Path, **options: Any) -> None:  # noqa: ANN401 - the fields are checked by pydantic
-        super().__init__(**{"root": root, **options})
 
     @property
     def name(self) -> str:
@@ -183,9 +179,11 @@ class FolderExecutor(Executor, Generic[Handle]):
 
     # ------------------------------------------------------------------------------------------ what its heirs can do
 
-    @abstractmethod
     def _find_nodes(self, nodes: Sequence[NodeWanted]) -> frozenset[str]:
-        """Take over the nodes that are there, and return their names."""
+        """Take over the nodes that are there, and return their names: all are, unless its heirs know better."""
+        self.ensure_nodes(nodes)
+        self._look_around()
+        return frozenset(request.node for request in nodes)
 
     @abstractmethod
     def _find(self, operation: Operation, folder: Path) -> Handle | None:

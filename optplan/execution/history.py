@@ -13,10 +13,10 @@ from optplan.contracts.modes import Mode
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.contracts.resources import Billing, Resource
 from optplan.execution import records as told
-from optplan.execution.cluster import spent_usd
 from optplan.execution.fleets.state import FleetState
+from optplan.execution.records import read_metric
 from optplan.execution.runs import Run
-from optplan.execution.scheduler import read_metric
+from optplan.execution.standing import spent_usd
 from optplan.execution.state import Member, NodeState, Phase, State
 from optplan.execution.streams.state import JobState, StreamState
 from optplan.units import SECONDS_PER_HOUR

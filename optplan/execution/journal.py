@@ -55,8 +55,6 @@ _DISK = tuple(
     f"SQLITE_{what}"
     for what in ("IOERR", "FULL", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "NOMEM", "PROTOCOL")
 )
-
-
 _NOTHING_LEFT = "none of its records can be read"
 
 
@@ -113,10 +111,10 @@ class Journal(AbstractContextManager["Journal", None]):
         """Close the file."""
         self.close()
 
-    def require(self, kind: Kind) -> Beginning:
-        """Return what the run is made from; one of another kind is refused."""
+    def require(self, kind: Kind | None) -> Beginning:
+        """Return what the run is made from; one of another kind than is asked for is refused."""
         assert self.beginning is not None  # else it cannot be opened to go on with
-        if self.beginning.kind != kind:
+        if kind not in (None, self.beginning.kind):
             what = f"{self.folder}: holds {_KINDS[self.beginning.kind]}"
             raise UsageError(f"{what}; `optplan run --resume {self.folder}` goes on with it")
         return self.beginning

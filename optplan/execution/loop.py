@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 from optplan.errors import OptplanError
 from optplan.execution import records as told
 from optplan.execution.protocol import Event, Executor
+from optplan.execution.records import read_metric
 from optplan.execution.runs import Listener, Run, tell
-from optplan.execution.scheduler import read_metric
 from optplan.execution.state import HELD, Phase, RunState
 
 #: Exit codes: nothing has come of it, no plan keeps the limits, a limit or the solver's time is over, interrupted.
@@ -145,7 +145,7 @@ class Loop(ABC, Generic[_State]):
         nobody would look after: another driver finds what is left.
         """
         try:
-            while self._state.end is None:
+            while (end := self._state.end) is None:
                 now_s, known = self._executor.now_s(), len(self._news)
                 self._decide(now_s)
                 self._decided = self._news[known:]
@@ -161,7 +161,7 @@ class Loop(ABC, Generic[_State]):
         except OptplanError:
             self._abandon()
             raise
-        return self._state.code
+        return end.code
 
     @abstractmethod
     def _decide(self, now_s: float) -> None:
@@ -195,14 +195,12 @@ class Loop(ABC, Generic[_State]):
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
-        executor, running = self._executor, list(self._state.operations.values())
-        until_s = executor.now_s() + self._grace_s + self.round_s
-        unsure = [each.operation for each in running if each.phase is Phase.WANTED]
-        left = {each.operation.id for each in running}
+        executor, running = self._executor, [each.operation for each in self._state.operations.values()]
+        until_s, left = executor.now_s() + self._grace_s + self.round_s, {each.id for each in running}
         with suppress(OptplanError):  # nobody waits for what was never started
-            left -= {each.id for each in unsure} - executor.observe((), unsure).operations
+            left &= executor.observe((), running).operations
         for each in running:
-            executor.stop(each.operation.id, self._grace_s)
+            executor.stop(each.id, self._grace_s)
         while left and executor.now_s() < until_s:
             events = executor.poll(min(until_s, executor.now_s() + self.round_s))
             left -= {
@@ -249,16 +247,13 @@ class Loop(ABC, Generic[_State]):
 
     def _take_note(self, event: Event) -> None:
         """Turn what an executor reports into facts; what is known already is left out."""
-        state = self._state
         match event:
             case told.NodeChanged():
                 self._see_change(event)
             case told.Progressed():
                 self._see_progress(event)
-            case told.OperationEnded() if event.operation in state.operations:
+            case told.OperationEnded() | told.OperationFailed() if event.operation in self._state.operations:
                 self._see_end(event)
-            case told.OperationFailed() if event.operation in state.operations:
-                self._see_failure(event)
 
     def _see_start(self, operation: str) -> None:
         self._note(told.OperationStarted(self._executor.now_s(), operation))
@@ -273,8 +268,5 @@ class Loop(ABC, Generic[_State]):
         self._curves.see(event)
         tell(self._listener, event)
 
-    def _see_end(self, event: told.OperationEnded) -> None:
-        self._note(event)
-
-    def _see_failure(self, event: told.OperationFailed) -> None:
+    def _see_end(self, event: told.OperationEnded | told.OperationFailed) -> None:
         self._note(event)

@@ -1,4 +1,4 @@
-"""The placement controller (RubberBand, section 4.4): which trial runs on which node, and which nodes go.
+"""The placement controller (RubberBand, section 4.4): which trial runs on which node, which nodes come and which go.
 
 Rules:
 
@@ -21,11 +21,72 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+
+from optplan.contracts.resources import Billing
+from optplan.execution.records import NodeWanted, Record
+from optplan.execution.standing import paid_s
+from optplan.execution.state import Phase, SegmentState, State
 
 #: By trial, the GPUs that it uses on each of its nodes.
 Places = dict[str, dict[str, int]]
+
+
+def want_nodes(state: State, segment: SegmentState, now_s: float) -> Iterator[Record]:
+    """Yield the intents by which a segment's pool grows to what the segment wants."""
+    wanted, pool = segment.segment.nodes, segment.segment.pool
+    made = sum(1 for node in state.nodes.values() if node.pool == pool) if len(state.pools[pool]) < wanted else 0
+    for number in range(wanted - len(state.pools[pool])):
+        name = f"{pool}.node-{made + number + 1:05d}"
+        replacement = segment.phase is Phase.RUNNING
+        yield NodeWanted(now_s, name, pool, segment.segment.resource, segment.segment.id, replacement)
+
+
+def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int], now_s: float) -> list[str]:
+    """Return the nodes that a pool gives back, of which ``wanted`` stay; ``trials`` are the GPUs of those that go on.
+
+    While a node has not used up its minimum charge the oldest go first: no node then gives up more of it than it must.
+    Otherwise those go on which the fewest trials are that go on (RubberBand's placement controller).
+    """
+    nodes = state.ready_nodes(pool)
+    surplus = len(nodes) - wanted
+    if surplus <= 0:
+        return []
+    resource = state.plan.resources[state.nodes[nodes[0]].resource]
+    is_young = any(each_s < resource.minimum_charge_s for each_s in paid_s(state, pool, now_s))
+    if resource.billing is Billing.NODES and is_young:
+        return nodes[:surplus]
+    last = _last_places(state, trials, nodes, resource.gpus_per_node)
+    return choose_releases(trials, nodes, last, surplus)
+
+
+def place_trials(state: State, pool: str, trials: dict[str, int], running: Sequence[str] = ()) -> Places:
+    """Place trials, by their GPUs, on a pool's nodes (RubberBand, Algorithm 3); those ``running`` stay where they are.
+
+    Those for which there is no room are left out.
+    """
+    nodes = state.ready_nodes(pool)
+    if not nodes:
+        return {}
+    gpus = state.plan.resources[state.nodes[nodes[0]].resource].gpus_per_node
+    fitting = {trial: wanted for trial, wanted in trials.items() if wanted <= len(nodes) * gpus}
+    last = _last_places(state, fitting, nodes, gpus)
+    return place(fitting, nodes, gpus, last=last, reserved=last.keys() & set(running))
+
+
+def _last_places(state: State, trials: dict[str, int], nodes: Sequence[str], gpus: int) -> Places:
+    """Return where trials were that can be there again: on nodes that are still held, as far as these have room."""
+    room = dict.fromkeys(nodes, gpus)
+    places: Places = {}
+    for trial in trials:
+        own = dict(state.trials[trial].place)
+        needed = min(sum(own.values()), gpus)
+        if own and all(room.get(node, 0) >= needed for node in own):
+            for node in own:
+                room[node] -= needed
+            places[trial] = own
+    return places
 
 
 def place(

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
-from optplan.execution.checkpoints import Storage
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.state import Phase
 from optplan.execution.supervision import is_running, list_homes
-from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
+from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, Storage, bound_log, read, write
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
 _OBJECTS = 100_000_000
@@ -44,8 +43,7 @@ class _Node:
     """A placement group; the machine that it is on once it is there."""
 
     group: Any
-    bundle: Mapping[str, float]
-    gpus: int
+    resource: str
     machine: str = ""
 
 
@@ -96,11 +94,9 @@ class RayExecutor(FolderExecutor[_Actors]):
         """Ask for a placement group for each node; it is paid from now on, while Ray launches what it needs."""
         for request in requests:
             if request.node not in self._nodes:
-                bundle = self._bundle_of(request.resource)
-                group = self._ray.util.placement_group(
-                    [dict(bundle)], strategy="STRICT_PACK", name=request.node, lifetime="detached"
-                )
-                self._nodes[request.node] = _Node(group, bundle, self._gpus_per_node[request.resource])
+                bundle, how = dict(self._bundle_of(request.resource)), {"name": request.node, "lifetime": "detached"}
+                group = self._ray.util.placement_group([bundle], strategy="STRICT_PACK", **how)
+                self._nodes[request.node] = _Node(group, request.resource)
                 self._events.append(NodeChanged(self.now_s(), request.node, Phase.LAUNCHING))
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
@@ -135,8 +131,7 @@ class RayExecutor(FolderExecutor[_Actors]):
                 group = self._ray.util.get_placement_group(request.node)
             except ValueError:
                 continue
-            bundle, gpus = self._bundle_of(request.resource), self._gpus_per_node[request.resource]
-            self._nodes[request.node] = _Node(group, bundle, gpus)
+            self._nodes[request.node] = _Node(group, request.resource)
         self._look_around()
         return frozenset(self._nodes)
 
@@ -191,7 +186,8 @@ class RayExecutor(FolderExecutor[_Actors]):
         image = self._settings.setup.image
         for name, (place, gpus) in zip(self._names_of(operation), places, strict=True):
             node = self._nodes[place]
-            share = {what: many * gpus / node.gpus for what, many in node.bundle.items()}
+            part = gpus / self._gpus_per_node[node.resource]
+            share = {what: many * part for what, many in self._bundle_of(node.resource).items()}
             options = actor_class.options(
                 name=name,
                 lifetime="detached",

@@ -290,13 +290,11 @@ class Ended(Record):
 
 
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Record.__subclasses__()}
-_FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS.values()}
 
 
 def encode(record: Record) -> str:
     """Write a record as a line of JSON, its kind first."""
-    fields = {name: getattr(record, name) for name in _FIELDS[type(record)]}
-    return json.dumps(plain({"kind": type(record).__name__, **fields}), allow_nan=False)
+    return json.dumps(plain({"kind": type(record).__name__, **vars(record)}), allow_nan=False)
 
 
 def decode(line: str) -> Record:
@@ -326,3 +324,14 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a trainable reports
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return str(value)
+
+
+def read_metric(value: object) -> float:
+    """Return what a trial showed as a number; NaN where it is none, or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        number = float(value)
+    except OverflowError:  # whole numbers of JSON have no end
+        return math.nan
+    return number if math.isfinite(number) else math.nan

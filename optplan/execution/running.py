@@ -14,16 +14,14 @@ from pydantic import Field
 
 from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.cluster import segment_usd, spent_usd
 from optplan.execution.folders import tell_step_limit
 from optplan.execution.journal import Kind
-from optplan.execution.options import Rules, SearchOptions
+from optplan.execution.options import Rules, SearchOptions, draw_configurations
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Began, Noted, Record
-from optplan.execution.replanning import Replanner
 from optplan.execution.runs import Listener, Outcome, Run, name_training
 from optplan.execution.scheduler import Scheduler, list_trials
-from optplan.execution.spaces import draw_configurations
+from optplan.execution.standing import Replanner, segment_usd, spent_usd
 from optplan.execution.state import SegmentState, State
 from optplan.schema import FrozenModel
 
@@ -116,7 +114,7 @@ def run(
     trainable
         A class or generator function at the top level of a module, or where to import it (``module:name``).
     space
-        What configurations are drawn from (:mod:`optplan.execution.spaces`); None takes the plan's own, or none.
+        What configurations are drawn from (:mod:`optplan.execution.options`); None takes the plan's own, or none.
     out
         Folder of the run; needed where processes are started, and to resume.
     listener
@@ -182,7 +180,6 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
             best = _describe_trial(state, scheduler, shown[0]) if shown else None
         elif state.ended.winner is not None:
             winner = _describe_trial(state, scheduler, state.ended.winner)
-        follows = rules.is_virtual and not rules.is_varied
         return RunOutcome(
             **self._describe_end(),
             trained=rules.is_trained,
@@ -197,7 +194,8 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
             trials=len(state.trials),
             failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
             segments=tuple(
-                _plan_segment(each) if follows else _describe_segment(state, each) for each in state.segments.values()
+                _plan_segment(each) if rules.is_as_planned else _describe_segment(state, each)
+                for each in state.segments.values()
             ),
         )
 
@@ -218,7 +216,7 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         if options.train:
             root = Path(self._held.enter_context(TemporaryDirectory())) if self.journal is None else self.journal.folder
             training = Rehearsal(plan, options.train, Path(options.folder), root)
-        return VirtualExecutor(plan, options, training=training, now_s=self.state.t, retime=_retime)
+        return VirtualExecutor(plan, options, training=training, now_s=self.state.t)
 
     def make_replanner(self) -> Replanner | None:
         """Return what plans the rest anew; None where nothing does."""
@@ -235,40 +233,29 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
         options, where = self.options, "this machine"
         if options.executor != "local":
             where = "the cluster made here"
-            _require_fitting_nodes(plan, options)
+            for name in options.setup.nodes.keys() - plan.resources.keys():
+                hint = nearest_name_hint(name, plan.resources)
+                raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {hint}")
+            for segment in plan.segments:
+                gpus = plan.resources[segment.resource].gpus_per_node
+                if segment.gpus > gpus and options.launcher == "single":
+                    what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
+                    if options.executor == "command":
+                        raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
+                    fix = "give --launcher torchrun, which makes a process for each worker"
+                    raise UsageError(f"launcher: {what}; {fix}")
         wanted = _count_slots(plan)
         if self._slots is not None and wanted > self._slots and not options.address:
             raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {self._slots} that may be used")
-
-
-def _retime(plan: Plan) -> Plan:
-    """Return a plan with the times of the instance that the run's first plan was made from."""
-    from optplan.formulations import formulation_of
-    from optplan.instances.parsing import parse_instance
-
-    instance = parse_instance(plan.instance, path="plan.instance")
-    return formulation_of(instance).retime(instance, plan)
 
 
 def _count_gpus(options: SearchOptions) -> int | None:
     """Return the GPUs, or slots, that there are; None where there are as many as are asked for."""
     if options.executor != "local" or options.slots is not None:
         return options.slots
-    from optplan.execution.local import list_devices
+    from optplan.execution.executors import list_devices
 
     return len(list_devices()) or None
-
-
-def _require_fitting_nodes(plan: Plan, options: SearchOptions) -> None:
-    for name in options.setup.nodes.keys() - plan.resources.keys():
-        raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
-    for segment in plan.segments:
-        gpus = plan.resources[segment.resource].gpus_per_node
-        if segment.gpus > gpus and options.launcher == "single":
-            what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
-            if options.executor == "command":
-                raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
-            raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
 
 
 def _count_slots(plan: Plan) -> int:

@@ -11,11 +11,11 @@ import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from optplan.contracts.faces import Shown
 from optplan.contracts.plan import Plan
@@ -103,9 +103,10 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
 
     def _describe_end(self) -> dict[str, Any]:
         """Return the fields that outcomes of all kinds have."""
-        state = self.state
-        why = "" if state.end is None else state.end.why
-        ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
+        state, end = self.state, self.state.end
+        code, why = (0, "") if end is None else (end.code, end.why)
+        status = "ended" if state.ended else "paused" if state.paused else "running"
+        ended = {"status": status, "code": code, "why": why, "time_s": state.t}
         held = tuple(node.name for node in state.held_nodes())
         return {"virtual": self.options.is_virtual, **ended, "notes": tuple(state.notes), "held": held}
 
@@ -113,26 +114,22 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
 
     def begin(self, out: Path | str | None, listener: Listener | None, first: Sequence[Record] = ()) -> _Outcome:
         """Write down what it is made from and its first records, and follow it; without a folder, write nothing."""
-        if out is None:
-            if self.options.executor != "virtual":
-                raise UsageError("out: a folder is needed for what trials, jobs and ranks write")
-            return self._begin(first, listener)
-        with Journal(Path(out)) as self.journal:
-            if self.journal.beginning is not None:
-                followed = self.journal.beginning.plan["plan_id"]
-                there = f"holds the run of another plan ({followed[:12]}...); give another folder"
-                if followed == self.plan.plan_id:
-                    there = f"a run of this plan is there; go on with --resume {out}, or give another folder"
-                raise UsageError(f"{out}: {there}")
-            made_from = (self.plan.to_json_data(), self.options.to_json_data(), self.own)
-            self.journal.begin(Beginning(self.kind, *made_from), first)
-            return self._begin(first, listener)
-
-    def _begin(self, first: Sequence[Record], listener: Listener | None) -> _Outcome:
-        self.restore(first)
-        for record in first:
-            tell(listener, record)
-        return self._follow(listener, lambda driver: driver.follow())
+        if out is None and self.options.executor != "virtual":
+            raise UsageError("out: a folder is needed for what trials, jobs and ranks write")
+        with nullcontext() if out is None else Journal(Path(out)) as self.journal:
+            if self.journal is not None:
+                if self.journal.beginning is not None:
+                    followed = self.journal.beginning.plan["plan_id"]
+                    there = f"holds the run of another plan ({followed[:12]}...); give another folder"
+                    if followed == self.plan.plan_id:
+                        there = f"a run of this plan is there; go on with --resume {out}, or give another folder"
+                    raise UsageError(f"{out}: {there}")
+                made_from = (self.plan.to_json_data(), self.options.to_json_data(), self.own)
+                self.journal.begin(Beginning(self.kind, *made_from), first)
+            self.restore(first)
+            for record in first:
+                tell(listener, record)
+            return self._follow(listener, lambda driver: driver.follow())
 
     def restore(self, records: Sequence[Record]) -> None:
         """Bring the state to where records leave it."""
@@ -177,34 +174,12 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
         """Make an executor that starts processes, with settings of its own; parameters as :func:`make_executor` has."""
         assert self.journal is not None  # without a folder nothing is started
         names = FolderSettings.model_fields.keys() & self.options_type.model_fields.keys()
-        settings = FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
+        chosen = {name: getattr(self.options, name) for name in names}
+        settings = FolderSettings(**{"root": self.journal.folder, **chosen, **own})
         # Where a driver was killed, time went on, by a clock that may be set back.
         goes_on = self.state.nodes and not (self.rests and self.state.paused)
         now_s = self.state.t + (self.journal.idle_s() if goes_on else 0.0)
         return make_executor(self.options.executor, gpus_per_node, settings, now_s=now_s, fleet=fleet)
-
-    @classmethod
-    def read(cls, out: Path | str) -> Self:
-        """Read a run of this kind, and refuse others; as :func:`read_run`."""
-        with Journal(Path(out), writable=False) as journal:
-            return cls.open(journal)
-
-    @classmethod
-    def open(cls, journal: Journal) -> Self:
-        """Read a run of this kind from its journal."""
-        from optplan.instances.parsing import parse_plan
-
-        beginning = journal.require(cls.kind)
-        records = list(journal.replay())
-        options = dict(beginning.options)
-        for record in records:
-            if isinstance(record, Resumed):
-                options |= record.options
-        plan = parse_plan(beginning.plan, path="plan")
-        run = cls(cast("_Plan", plan), cls.options_type.parse(options, path="options"), beginning.own)
-        run.journal = journal
-        run.restore(records)
-        return run
 
 
 def resume(
@@ -241,26 +216,37 @@ def resume(
     """
     Journal(Path(out), writable=False).close()  # looks whether there is a run, and touches nothing
     with Journal(Path(out)) as journal:
-        return _open(journal).go_on(changes, listener, abort=abort)
+        return open_run(journal).go_on(changes, listener, abort=abort)
 
 
-def read_run(out: Path | str) -> Run[Any, Any, Any, Any]:
-    """Read a run of any kind from its journal, whether or not a driver follows it.
+def read_run(out: Path | str, kind: Kind | None = None) -> Run[Any, Any, Any, Any]:
+    """Read a run from its journal, whether or not a driver follows it: of any kind, or of one.
 
     Raises
     ------
     UsageError
-        When no run is there.
+        When no run is there, or one of another kind.
     DataError
         When its journal is damaged.
     """
     with Journal(Path(out), writable=False) as journal:
-        return _open(journal)
+        return open_run(journal, kind)
 
 
-def _open(journal: Journal) -> Run[Any, Any, Any, Any]:
-    assert journal.beginning is not None  # else it cannot be opened to go on with
-    return type_of(journal.beginning.kind).open(journal)
+def open_run(journal: Journal, kind: Kind | None = None) -> Run[Any, Any, Any, Any]:
+    """Read a run from its journal; as :func:`read_run`."""
+    from optplan.instances.parsing import parse_plan
+
+    beginning, records = journal.require(kind), list(journal.replay())
+    runs, options = type_of(beginning.kind), dict(beginning.options)
+    for record in records:
+        if isinstance(record, Resumed):
+            options |= record.options
+    plan = parse_plan(beginning.plan, path="plan")
+    run = runs(plan, runs.options_type.parse(options, path="options"), beginning.own)
+    run.journal = journal
+    run.restore(records)
+    return run
 
 
 def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any]]:

@@ -8,18 +8,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from optplan.contracts.conditions import Promoted, waits_for
 from optplan.contracts.modes import Mode
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.execution import records as told
-from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
 from optplan.execution.options import Rules
+from optplan.execution.placement import choose_surplus, place_trials, want_nodes
+from optplan.execution.standing import Replanner
 from optplan.execution.state import Phase, SegmentState, State
-
-if TYPE_CHECKING:
-    from optplan.execution.replanning import Replanner
 
 #: Why an operation is stopped when the clock ends its segment.
 TIME_UP = "time_up"
@@ -37,17 +34,6 @@ def list_trials(plan: Plan) -> list[str]:
     return [name_trial(unit.id, number) for unit in plan.units for number in range(1, unit.members + 1)]
 
 
-def read_metric(value: object) -> float:
-    """Return what a trial showed as a number; NaN where it is none, or not finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        number = float(value)
-    except OverflowError:  # whole numbers of JSON have no end
-        return math.nan
-    return number if math.isfinite(number) else math.nan
-
-
 def rank_trials(
     trials: Iterable[str], value_of: Callable[[str], float], mode: Mode, dropped: Callable[[str], bool]
 ) -> list[str]:
@@ -63,19 +49,19 @@ def rank_trials(
     return sorted(trials, key=merit)
 
 
-#: Says of a segment at a time why it must not begin; nothing where it may.
-Gate = Callable[[SegmentState, float], str]
-
-
 class Scheduler:
     """Decides what a run does next, and applies that to its state.
 
-    A ``gate`` is asked once for each segment, before any node is asked for; a replanner before segments open that
-    follow others, where nothing runs.
+    A ``gate`` is asked once for each segment, before any node is asked for, and says why it must not begin, if so; a
+    replanner is asked before segments open that follow others, where nothing runs.
     """
 
     def __init__(
-        self, state: State, rules: Rules, gate: Gate | None = None, replanner: Replanner | None = None
+        self,
+        state: State,
+        rules: Rules,
+        gate: Callable[[SegmentState, float], str] | None = None,
+        replanner: Replanner | None = None,
     ) -> None:
         self._state = state
         self._gate = gate
@@ -107,7 +93,7 @@ class Scheduler:
 
     def value_of(self, trial: str) -> float:
         """Return what a trial showed last; NaN where that is no number."""
-        return read_metric(self._state.trials[trial].metrics.get(self._rules.metric))
+        return told.read_metric(self._state.trials[trial].metrics.get(self._rules.metric))
 
     def next_end_s(self) -> float:
         """Return when the clock ends the next segment; infinite where it ends none."""
@@ -186,8 +172,7 @@ class Scheduler:
 
     def _finish(self, now_s: float) -> None:
         state = self._state
-        for pool in state.pools:
-            self._emit(*release_all(state, pool, now_s))
+        self._give_back(now_s)
         last = [state.segments[each.id] for each in last_of_each_unit(state.plan.segments)]
         final = self.rank(t for each in last for t in each.members if not state.trials[t].why_dropped)
         finalists = list(dict.fromkeys(final))
@@ -233,9 +218,7 @@ class Scheduler:
         waiting = [segment for segment in opened if segment.phase is Phase.OPEN]
         if self._is_fleet:  # all groups train one job: it begins when all are there
             if waiting and all(self._has_nodes(segment) for segment in waiting):
-                for segment in waiting:
-                    self._emit(told.SegmentBegan(now_s, segment.segment.id))
-                self._start_fleet(now_s)
+                self._emit(*(told.SegmentBegan(now_s, segment.segment.id) for segment in waiting))
             return
         for pool in sorted({segment.segment.pool for segment in waiting}):
             beginning = [segment for segment in waiting if segment.segment.pool == pool]
@@ -243,7 +226,7 @@ class Scheduler:
                 self._begin_pool(pool, beginning, now_s)
 
     def _has_nodes(self, segment: SegmentState) -> bool:
-        return len(ready_nodes(self._state, segment.segment.pool)) >= segment.segment.nodes
+        return len(self._state.ready_nodes(segment.segment.pool)) >= segment.segment.nodes
 
     def _begin_pool(self, pool: str, beginning: Sequence[SegmentState], now_s: float) -> None:
         state = self._state
@@ -251,8 +234,7 @@ class Scheduler:
         busy = any(state.segments[name].running for name in state.open if state.segments[name].segment.pool == pool)
         if not busy:
             nodes = max(each.segment.nodes for each in beginning)
-            surplus = choose_surplus(state, pool, nodes, first, now_s)
-            self._emit(*(told.NodeReleasing(now_s, node) for node in surplus))
+            self._release(choose_surplus(state, pool, nodes, first, now_s), now_s)
         places = place_trials(state, pool, first)
         for each in beginning:
             self._emit(told.SegmentBegan(now_s, each.segment.id))
@@ -260,23 +242,17 @@ class Scheduler:
                 if trial in places:
                     self._start(each, trial, places[trial], now_s)
 
-    def _start_fleet(self, now_s: float) -> None:
-        """Start the one job on all nodes of all groups, as soon as all of them are there."""
-        state, place = self._state, dict[str, int]()
-        for segment in state.segments.values():
-            if not self._has_nodes(segment):
-                return
-            gpus = state.plan.resources[segment.segment.resource].gpus_per_node
-            place |= dict.fromkeys(ready_nodes(state, segment.segment.pool)[: segment.segment.nodes], gpus)
-        self._start(state.segments[state.plan.segments[0].id], "job", place, now_s)
-
     def _refill(self, segment: SegmentState, now_s: float) -> None:
         state, what = self._state, segment.segment
-        if self._is_fleet:
-            if segment.phase is Phase.RUNNING and segment.queue and not self._follows(segment):
-                self._start_fleet(now_s)
+        if segment.phase is not Phase.RUNNING or self._follows(segment) or now_s >= state.ends_at(segment):
             return
-        if segment.phase is not Phase.RUNNING or now_s >= state.ends_at(segment):
+        if self._is_fleet:  # its one job has all nodes of all groups, as soon as all of them are there
+            if segment.queue and all(map(self._has_nodes, state.segments.values())):
+                whole: dict[str, int] = {}
+                for each in state.plan.segments:
+                    gpus = state.plan.resources[each.resource].gpus_per_node
+                    whole |= dict.fromkeys(state.ready_nodes(each.pool)[: each.nodes], gpus)
+                self._start(segment, "job", whole, now_s)
             return
         while segment.queue and len(segment.running) < what.at_once:
             trial = segment.queue[0]
@@ -302,7 +278,10 @@ class Scheduler:
         state = self._state
         needed = {each.segment.pool for each in state.segments.values() if each.phase is not Phase.ENDED}
         for pool in sorted(set(state.pools) - needed):
-            self._emit(*release_all(state, pool, now_s))
+            self._release(state.pools[pool], now_s)
+
+    def _release(self, nodes: Iterable[str], now_s: float) -> None:
+        self._emit(*(told.NodeReleasing(now_s, node) for node in sorted(nodes)))
 
 
 def _safe(name: str) -> str:

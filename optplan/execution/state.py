@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
@@ -97,19 +97,13 @@ class RunState:
         """How it ended, or why it rests; None while it runs."""
         return self.ended or self.paused
 
-    @property
-    def status(self) -> Literal["ended", "paused", "running"]:
-        """The same in a word."""
-        return "ended" if self.ended else "paused" if self.paused else "running"
-
-    @property
-    def code(self) -> int:
-        """The exit code of its driver."""
-        return 0 if self.end is None else self.end.code
-
     def held_nodes(self) -> list[NodeState]:
         """Return the nodes that are there, were asked for, or are not given back yet."""
         return [node for node in self.nodes.values() if node.phase in HELD]
+
+    def ready_nodes(self, pool: str) -> list[str]:
+        """Return the nodes of a pool that can train, the oldest first."""
+        return sorted(name for name in self.pools[pool] if self.nodes[name].phase is Phase.READY)
 
     def apply(self, record: told.Record) -> None:
         """Take a record into account."""
@@ -182,6 +176,22 @@ class Member:
     is_hopeless: bool = False
     why_dropped: str = ""
 
+    def go_on(self, wanted: told.OperationWanted, **own: Any) -> Operation:  # noqa: ANN401 - fields of operations
+        """Return what an intent asks the executor to start, from where this is."""
+        return Operation(
+            id=wanted.operation,
+            segment=wanted.segment,
+            trial=self.name,
+            attempt=wanted.attempt,
+            place=wanted.place,
+            configuration=self.configuration,
+            from_iterations=self.iterations,
+            checkpoint=self.checkpoint,
+            metrics=self.metrics,
+            wanted_s=wanted.t,
+            **own,
+        )
+
     def see_end(self, record: told.OperationEnded | told.OperationFailed) -> None:
         """Take note of how its operation has ended."""
         if isinstance(record, told.OperationEnded):
@@ -241,27 +251,18 @@ class State(RunState):
 
     def operation_of(self, wanted: told.OperationWanted) -> Operation:
         """Return what an intent asks the executor to start."""
-        segment, trial = self.segments[wanted.segment].segment, self.trials[wanted.trial]
-        until = self.segments[wanted.segment].ends_at_s
+        state = self.segments[wanted.segment]
+        segment, until = state.segment, state.ends_at_s
         # All segments of a fleet train one job together.
         partners = self.plan.segments if self.plan.units[0].kind is UnitKind.FLEET_GROUP else (segment,)
-        return Operation(
-            id=wanted.operation,
-            segment=wanted.segment,
-            trial=wanted.trial,
-            attempt=wanted.attempt,
-            place=wanted.place,
+        return self.trials[wanted.trial].go_on(
+            wanted,
             workers=sum(each.workers for each in partners),
             gpus_per_worker=segment.gpus_per_worker,
-            configuration=trial.configuration,
-            from_iterations=trial.iterations,
             to_iterations=segment.exit.iterations if isinstance(segment.exit, IterationsDone) else None,
             until_s=None if until is None else (self.origin_s or 0.0) + until,
-            checkpoint=trial.checkpoint,
-            metrics=trial.metrics,
-            wanted_s=wanted.t,
             step_s=segment.expected.iteration_s,
-            is_last=wanted.trial == self.segments[wanted.segment].members[-1],
+            is_last=wanted.trial == state.members[-1],
         )
 
     def ends_at(self, segment: SegmentState) -> float:

@@ -30,20 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
-from optplan.execution.trial_files import (
-    DRIVER_LOCK,
-    ENDED,
-    LOCK,
-    OPERATION,
-    PROCESS,
-    STOP,
-    bound_log,
-    is_locked,
-    judge,
-    read,
-    take_lock,
-    write,
-)
+from optplan.execution import trial_files as files
 
 #: Tells supervisors to end everything at once; also what the deputy is sent when the supervisor dies.
 END_NOW = signal.SIGUSR1
@@ -85,7 +72,7 @@ def launch(
     what the operation in ``folder`` says. What it writes is appended to the ``log``; ``variables`` of its environment
     are beside those of this process, and where it is ``tied`` it ends with this one.
     """
-    lock = take_lock(home / LOCK)
+    lock = files.take_lock(home / files.LOCK)
     if lock is None:
         return None
     try:
@@ -117,17 +104,17 @@ def name_home(folder: Path, rank: int) -> Path:
 
 def list_homes(folder: Path) -> list[Path]:
     """Return where the groups of an operation are known."""
-    return [path.parent for pattern in (LOCK, f"worker-*/{LOCK}") for path in folder.glob(pattern)]
+    return [path.parent for pattern in (files.LOCK, f"worker-*/{files.LOCK}") for path in folder.glob(pattern)]
 
 
 def is_running(home: Path) -> bool:
     """Whether a supervised group runs: its work, or what that has left."""
-    return is_locked(home / LOCK)
+    return files.is_locked(home / files.LOCK)
 
 
 def read_code(home: Path) -> int | None:
     """Return the exit code of a group that has ended, of a signal its negative number; None where it is not known."""
-    ended = read(home / ENDED)
+    ended = files.read(home / files.ENDED)
     return None if ended is None else ended["code"]
 
 
@@ -147,7 +134,7 @@ def end(home: Path) -> None:
 def clear(home: Path) -> None:
     """End what is left of a group on this machine whose two supervisors were killed at once."""
     known = _read_identity(home)
-    if known is None or (home / ENDED).exists():
+    if known is None or (home / files.ENDED).exists():
         return
     import psutil
 
@@ -166,7 +153,7 @@ def clear(home: Path) -> None:
 
 def _read_identity(home: Path) -> dict[str, Any] | None:
     """Return who supervises a group; None where nobody did on this machine since it was started, and in copies."""
-    known = read(home / PROCESS)
+    known = files.read(home / files.PROCESS)
     here = home.stat() if known is not None else None
     if known is None or here is None or known["folder"] != [here.st_dev, here.st_ino]:
         return None
@@ -215,7 +202,7 @@ class LockWatch:
                     os.utime(self._own)
             with contextlib.suppress(OSError):
                 touched = self._lock.stat().st_mtime_ns
-                if touched != self._touched or is_locked(self._lock):
+                if touched != self._touched or files.is_locked(self._lock):
                     self._touched, self._seen_at = touched, now
         return now - self._seen_at >= self._after_s
 
@@ -234,13 +221,13 @@ class _Duty:
         if self.end_at is None:
             self.end_at = time.monotonic() + self.grace_s
             with contextlib.suppress(OSError):  # no room to ask in: it is ended after the grace
-                (self.folder / STOP).touch()
+                (self.folder / files.STOP).touch()
 
     def is_over(self) -> bool:
         """Whether the time of the operation is over; cuts its log, and asks it to end where nobody drives it."""
         if self.log is not None:
             with contextlib.suppress(OSError):
-                bound_log(self.log)
+                files.bound_log(self.log)
         if self.driver is not None and self.driver.is_gone():
             self.ask()
         return self.end_at is not None and time.monotonic() >= self.end_at
@@ -252,13 +239,13 @@ def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | N
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     if owner:
         _die_with(owner, END_NOW)
-    lock = take_lock(home / LOCK) if lock is None else lock
+    lock = files.take_lock(home / files.LOCK) if lock is None else lock
     if lock is None:
         return 0
-    (home / ENDED).unlink(missing_ok=True)
+    (home / files.ENDED).unlink(missing_ok=True)
     own, here = os.getpid(), home.stat()
     identity = {"pid": own, "identity": _identify(own), "boot": _read_boot(), "folder": [here.st_dev, here.st_ino]}
-    write(home / PROCESS, {**identity, "token": os.environ.get(_TOKEN, "")})
+    files.write(home / files.PROCESS, {**identity, "token": os.environ.get(_TOKEN, "")})
     _prctl(_SUBREAPER, 1)
     deputy = os.fork()
     if deputy:
@@ -277,11 +264,11 @@ def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | N
 
 
 def _read_duty(home: Path, folder: Path) -> _Duty:
-    said = read(folder / OPERATION) or {}
+    said = files.read(folder / files.OPERATION) or {}
     if "orphan_after_s" not in said:
         return _Duty(folder)
     log = Path(said["log"]) if home == folder and "log" in said else None  # others write into the same one
-    driver = LockWatch(Path(said["root"]) / DRIVER_LOCK, said["orphan_after_s"], home / LOCK)
+    driver = LockWatch(Path(said["root"]) / files.DRIVER_LOCK, said["orphan_after_s"], home / files.LOCK)
     return _Duty(folder, driver, said["grace_s"], log)
 
 
@@ -297,9 +284,9 @@ def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:
         if number == signal.SIGTERM and duty is not None:
             duty.ask()
     code = _end_all(child, code)
-    if not (home / ENDED).exists():
+    if not (home / files.ENDED).exists():
         with contextlib.suppress(OSError):  # no room: the exit code says it as well
-            write(home / ENDED, {"code": code})
+            files.write(home / files.ENDED, {"code": code})
     return code if code >= 0 else 128 - code
 
 
@@ -339,13 +326,13 @@ def _prctl(option: int, value: int) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Supervise what is to be done in a folder: ``HOME FOLDER LOCK OWNER [COMMAND...]``; or, below, do it."""
+    """Supervise what is to be done in a folder: ``HOME FOLDER files.LOCK OWNER [COMMAND...]``; or, below, do it."""
     home, folder, lock, owner, *command = words
     try:
         code = supervise(Path(home), Path(folder), int(lock) if lock else None, int(owner))
     except OSError as error:
         traceback.print_exc()
-        return judge(error)
+        return files.judge(error)
     if code is not None:
         return code
     if command:

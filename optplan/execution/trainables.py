@@ -21,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,8 @@ from types import ModuleType
 from typing import Any
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
-from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
-from optplan.execution.trial_files import OUTCOME, PROGRESS, STOP, read_new_lines
+from optplan.execution.trial_files import OUTCOME, PROGRESS, STOP, Storage, bring, read_new_lines, store, write
 
 Configuration = Mapping[str, Any]
 
@@ -188,24 +187,54 @@ def _import_file(file: Path, path: str) -> ModuleType:
 _LOOK_S = 0.05
 
 
+class Report:
+    """How far an operation is: told line by line in its folder, stored, and left there with what has come of it."""
+
+    def __init__(self, folder: Path, operation: Mapping[str, Any]) -> None:
+        self.folder, self.operation = folder, operation
+        self.iterations: int = operation["from_iterations"]
+        self.metrics: Mapping[str, Any] = operation["metrics"]
+        self.checkpoint: Mapping[str, str] | None = operation["checkpoint"]
+
+    def tell(self, done: Iterable[tuple[int, Mapping[str, Any]]], seconds: float | None) -> None:
+        """Tell of iterations, by how many there are in all and what each has shown, that took so long each."""
+        with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
+            for iterations, metrics in done:
+                line = {"iterations": iterations, "metrics": metrics, "seconds": seconds}
+                progress.write(json.dumps(line) + "\n")
+
+    def save(self, write_state: Callable[[Path], object]) -> None:
+        """Store the state, which is written into a folder."""
+        operation = self.operation
+        path = f"trials/{operation['trial']}/checkpoint-{self.iterations:06d}-{operation['attempt']:03d}"
+        self.checkpoint = asdict(store(Path(operation["root"]), path, write_state, operation["storage"]))
+
+    def leave(self, name: str, timings: Mapping[str, float], *, complete: bool) -> None:
+        """Leave what it has come to in its folder, and at its URL, should its machine be lost."""
+        done = {"iterations": self.iterations, "metrics": self.metrics, "checkpoint": self.checkpoint}
+        said = {**done, "complete": complete, "timings": timings}
+        if self.operation["storage"]:
+            storage = Storage(self.operation["storage"])
+            storage.write(f"operations/{self.operation['id']}/{name}", json.dumps(said))
+        write(self.folder / name, said)
+
+
 def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     """Run the command of an operation in its folder, and return its exit code."""
-    root, save = Path(operation["root"]), folder / "save"
+    save, lines = folder / "save", Lines(folder, operation)
     shutil.rmtree(save, ignore_errors=True)
     save.mkdir()
-    metrics_file = folder / "metrics.jsonl"
-    metrics_file.unlink(missing_ok=True)
+    lines.file.unlink(missing_ok=True)
     wanted = time.monotonic() - (time.time() - operation["wanted_wall"])
     try:
         process = subprocess.Popen(
             _fill_in(operation["command"], operation["configuration"]),
-            env={**os.environ, **_name_variables(operation, save, metrics_file)},
+            env={**os.environ, **_name_variables(operation, save, lines.file)},
             cwd=operation["folder"],
         )
     except OSError as error:
         problem = f"{operation['command']!r} cannot be started ({error.strerror})"
         raise DataError("command", problem, "give a program that is there") from None
-    lines = Lines(metrics_file, folder / PROGRESS, operation)
     ended = False
     while process.poll() is None:
         late = operation["until_wall"] is not None and time.time() >= operation["until_wall"]
@@ -220,39 +249,25 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     if process.returncode != 0 and not ended:
         print(f"the command ended with exit code {process.returncode}", file=sys.stderr)  # noqa: T201 - the trial's log
         return 1
-    checkpoint = operation["checkpoint"]
     if any(save.iterdir()):
-        name = f"trials/{operation['trial']}/checkpoint-{lines.iterations:06d}-{operation['attempt']:03d}"
-        copy = partial(shutil.copytree, save, dirs_exist_ok=True)
-        checkpoint = asdict(store(root, name, copy, operation["storage"]))
+        lines.save(partial(shutil.copytree, save, dirs_exist_ok=True))
     target = operation["to_iterations"]
     complete = not ended or operation["until_wall"] is not None or (target is not None and lines.iterations >= target)
-    outcome = {
-        "iterations": lines.iterations,
-        "metrics": lines.metrics,
-        "checkpoint": checkpoint,
-        "complete": complete,
-        "timings": lines.time_steps(wanted) | {"save_s": time.monotonic() - ended_at},
-    }
-    leave(folder, OUTCOME, outcome, operation)
+    lines.leave(OUTCOME, lines.time_steps(wanted) | {"save_s": time.monotonic() - ended_at}, complete=complete)
     return 0
 
 
-class Lines:
+class Lines(Report):
     """The lines that a command has reported so far."""
 
-    def __init__(self, metrics_file: Path, progress: Path, operation: Mapping[str, Any]) -> None:
-        self._file = metrics_file
-        self._progress = progress
-        self._metric = operation["metric"]
+    def __init__(self, folder: Path, operation: Mapping[str, Any]) -> None:
+        super().__init__(folder, operation)
+        self.file = folder / "metrics.jsonl"
         self._offset = 0
         self._numbers: set[int] = set()
         #: When lines were seen first, and how many; and when last.
         self._first: tuple[float, int] | None = None
         self._seen: float | None = None
-        self._from: int = operation["from_iterations"]
-        self.iterations: int = operation["from_iterations"]
-        self.metrics: Mapping[str, Any] = operation["metrics"]
 
     def time_steps(self, wanted: float) -> dict[str, float]:
         """Return how many iterations there were, and, apart from one another, what they and the start took.
@@ -260,7 +275,7 @@ class Lines:
         That is told from lines that were seen at different times; where all came at once, ``step_s`` is left out, and
         ``start_s`` is until they came.
         """
-        done = self.iterations - self._from
+        done = self.iterations - self.operation["from_iterations"]
         if self._first is None or self._seen is None:
             return {"steps": float(done)}
         first, at_first = self._first
@@ -271,25 +286,24 @@ class Lines:
 
     def read(self, seen: float) -> None:
         """Read the lines that are new and complete at a time, and hand them on."""
-        lines, self._offset = read_new_lines(self._file, self._offset)
+        lines, self._offset = read_new_lines(self.file, self._offset)
         taken = [(self.iterations, self.metrics) for line in lines if self._take(line.decode())]
         if not taken:
             return
         # Lines that are seen together share the time since the last ones; those before the first took the start, too.
         each_s = None if self._seen is None else (seen - self._seen) / len(taken)
         self._seen, self._first = seen, self._first or (seen, len(taken))
-        with self._progress.open("a", encoding="utf-8") as progress:
-            for iterations, metrics in taken:
-                progress.write(json.dumps({"iterations": iterations, "metrics": metrics, "seconds": each_s}) + "\n")
+        self.tell(taken, each_s)
 
     def _take(self, line: str) -> bool:
         """Take note of a line; say whether it is a new iteration's."""
+        metric = self.operation["metric"]
         try:
             metrics = json.loads(line)
         except json.JSONDecodeError:
             metrics = None
-        if not isinstance(metrics, dict) or self._metric not in metrics:
-            fix = f'write one object a line, such as {{"{self._metric}": 0.5}}'
+        if not isinstance(metrics, dict) or metric not in metrics:
+            fix = f'write one object a line, such as {{"{metric}": 0.5}}'
             raise DataError("command", f"wrote {line.strip()[:80]!r} to OPTPLAN_METRICS", fix)
         metrics = plain(metrics)
         number = metrics.get("training_iteration")

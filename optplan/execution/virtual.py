@@ -22,13 +22,15 @@ import numpy as np
 from optplan.contracts.conditions import Elapsed, IterationsDone, waits_for
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError, UsageError
-from optplan.execution.checkpoints import store
 from optplan.execution.options import SearchOptions
 from optplan.execution.progress import VirtualClock
 from optplan.execution.protocol import Event, Executor, Metrics, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, Progressed, plain
 from optplan.execution.state import Phase
 from optplan.execution.trainables import Session, import_trainable, make_trainer
+from optplan.execution.trial_files import store
+from optplan.formulations import formulation_of
+from optplan.instances.parsing import parse_instance
 
 #: What a trial shows, and where its state is stored, once it has done so many iterations in an operation.
 Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
@@ -96,11 +98,7 @@ class ClockExecutor(Executor):
 
 
 class VirtualExecutor(ClockExecutor):
-    """Runs a plan on a virtual clock, where trials may be slower, and nodes dearer, than planned, as options say.
-
-    ``retime`` gives a plan that took the place of the first one the times from which that was made, as what it says
-    itself may rest on what was measured here.
-    """
+    """Runs a plan on a virtual clock, where trials may be slower, and nodes dearer, than planned, as options say."""
 
     def __init__(
         self,
@@ -109,10 +107,9 @@ class VirtualExecutor(ClockExecutor):
         *,
         training: Training | None = None,
         now_s: float = 0.0,
-        retime: Callable[[Plan], Plan] | None = None,
     ) -> None:
         self._options = options or SearchOptions()
-        self._training, self._retime, dearer = training, retime, self._options.dearer
+        self._training, dearer = training, self._options.dearer
         self._usd_per_hour = {
             name: None if each.price_usd_per_hour is None or dearer == 1.0 else dearer * each.price_usd_per_hour
             for name, each in plan.resources.items()
@@ -122,7 +119,10 @@ class VirtualExecutor(ClockExecutor):
 
     def adopt(self, plan: Plan) -> None:
         """Take times from another plan, for what is started from now on."""
-        self._plan = plan if self._retime is None or not plan.supersedes else self._retime(plan)
+        self._plan = plan
+        if plan.supersedes:  # what it says itself may rest on what was measured here; its instance says what is so
+            instance = parse_instance(plan.instance, path="plan.instance")
+            self._plan = formulation_of(instance).retime(instance, plan)
         self._segments = {segment.id: segment for segment in self._plan.segments}
 
     def ensure_nodes(self, requests: Sequence[NodeWanted]) -> None:
@@ -209,12 +209,10 @@ class VirtualExecutor(ClockExecutor):
         return member_s + slower * max(0.0, expected.seconds - expected.pause_s - waves * expected.member_s)
 
     def _draw(self, mean_s: float, sd_s: float, *name: str) -> float:
-        return max(0.0, float(self._stream(*name).normal(mean_s, sd_s))) if sd_s else mean_s
-
-    def _stream(self, *name: str) -> np.random.Generator:
-        """Open the stream of random numbers that has a name."""
+        """Draw from the stream of random numbers that has a name."""
         key = [zlib.crc32(part.encode()) for part in name]
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence(self._options.seed, spawn_key=key)))
+        stream = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._options.seed, spawn_key=key)))
+        return max(0.0, float(stream.normal(mean_s, sd_s))) if sd_s else mean_s
 
 
 class Rehearsal:

@@ -20,16 +20,14 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 from optplan.errors import DataError, OptplanError, OutputError
-from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
-from optplan.execution.trainables import Session, import_trainable, make_trainer, run_command, time_steps
-from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge
+from optplan.execution.trainables import Report, Session, import_trainable, make_trainer, run_command, time_steps
+from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, bring, judge
 
 
 class _Joined:
@@ -118,95 +116,74 @@ def set_up(root: Path, commands: Sequence[str]) -> None:
         os.close(handle)
 
 
-class _Training:
+class _Training(Report):
     def __init__(self, folder: Path, operation: Mapping[str, Any], team: _Joined | None) -> None:
-        self._folder = folder
-        self._operation = operation
+        super().__init__(folder, operation)
         self._team = team
         self._is_first = team is None or team.is_first
-        self._root = Path(operation["root"])
-        self._iterations: int = operation["from_iterations"]
-        self._metrics: Mapping[str, Any] = operation["metrics"]
-        self._checkpoint: Mapping[str, str] | None = operation["checkpoint"]
         self._steps: list[float] = []
         self._save_s = 0.0
-        self._saved_at = time.monotonic()
-        begun = time.monotonic()
+        begun = self._saved_at = time.monotonic()
         trainable = import_trainable(operation["train"], Path(operation["folder"]))
         checkpoint = bring(operation)
-        session = Session(checkpoint=checkpoint, iterations=self._iterations, gpus=operation["gpus"])
+        session = Session(checkpoint=checkpoint, iterations=self.iterations, gpus=operation["gpus"])
         self._trainer = make_trainer(trainable, operation["configuration"], session)
         self._load_s = time.monotonic() - begun
         self._start_s = time.time() - operation["wanted_wall"]
 
     def run(self) -> None:
-        target: int | None = self._operation["to_iterations"]
+        target: int | None = self.operation["to_iterations"]
         complete = True
-        with (self._folder / PROGRESS).open("a", encoding="utf-8") as progress:
-            while target is None or self._iterations < target:
-                is_up = self._is_time_up()
-                stop = is_up or (self._folder / STOP).exists()
-                if stop if self._team is None else self._team.agree(stop=stop):
-                    complete = is_up
-                    break
-                shown = self._step()
-                if shown is None:
-                    break
-                if self._is_first:
-                    self._report(progress, shown)
-        has_news = self._iterations > self._operation["from_iterations"] or self._checkpoint is None
+        while target is None or self.iterations < target:
+            is_up = self._is_time_up()
+            stop = is_up or (self.folder / STOP).exists()
+            if stop if self._team is None else self._team.agree(stop=stop):
+                complete = is_up
+                break
+            if not self._step():
+                break
+            if self._is_first:
+                self.tell([(self.iterations, self.metrics)], self._steps[-1])
+                if time.monotonic() - self._saved_at >= self.operation["checkpoint_every_s"]:
+                    self._store()
+                    self._leave(STORED, complete=False)
+        has_news = self.iterations > self.operation["from_iterations"] or self.checkpoint is None
         if self._is_first and has_news:
-            self._save()
+            self._store()
         self._trainer.close()
         if self._is_first:
-            leave(self._folder, OUTCOME, self._describe(complete=complete), self._operation)
+            self._leave(OUTCOME, complete=complete)
 
     def _is_time_up(self) -> bool:
         """Whether the clock ends the segment before another iteration would be over."""
-        until = self._operation["until_wall"]
+        until = self.operation["until_wall"]
         return until is not None and time.time() + (self._steps[-1] if self._steps else 0.0) >= until
 
-    def _step(self) -> Mapping[str, Any] | None:
+    def _step(self) -> bool:
+        """Do another iteration; False where nothing is left to do."""
         begun = time.monotonic()
         shown = self._trainer.step()
         if shown is None:
-            return None
-        wait_s = self._operation["step_wait_s"] - (time.monotonic() - begun)
+            return False
+        wait_s = self.operation["step_wait_s"] - (time.monotonic() - begun)
         if wait_s > 0:
             time.sleep(wait_s)
         self._steps.append(time.monotonic() - begun)
-        self._iterations, self._metrics = self._iterations + 1, plain(dict(shown))
-        if self._operation["metric"] not in self._metrics:
-            problem = f"reported no {self._operation['metric']!r}; it reported {', '.join(self._metrics) or 'nothing'}"
+        self.iterations, self.metrics = self.iterations + 1, plain(dict(shown))
+        if self.operation["metric"] not in self.metrics:
+            problem = f"reported no {self.operation['metric']!r}; it reported {', '.join(self.metrics) or 'nothing'}"
             raise DataError("train", problem, "name one of these with --metric")
-        return self._metrics
+        return True
 
-    def _report(self, progress: TextIO, shown: Mapping[str, Any]) -> None:
-        line = {"iterations": self._iterations, "metrics": shown, "seconds": self._steps[-1]}
-        progress.write(json.dumps(line) + "\n")
-        progress.flush()
-        if time.monotonic() - self._saved_at >= self._operation["checkpoint_every_s"]:
-            self._save()
-            leave(self._folder, STORED, self._describe(complete=False), self._operation)
-
-    def _save(self) -> None:
+    def _store(self) -> None:
         begun = time.monotonic()
-        name = f"checkpoint-{self._iterations:06d}-{self._operation['attempt']:03d}"
-        path = f"trials/{self._operation['trial']}/{name}"
-        stored = store(self._root, path, self._trainer.save, self._operation["storage"])
-        self._checkpoint = asdict(stored)
+        self.save(self._trainer.save)
         self._saved_at = time.monotonic()
         self._save_s = self._saved_at - begun
 
-    def _describe(self, *, complete: bool) -> dict[str, Any]:
+    def _leave(self, name: str, *, complete: bool) -> None:
         timings = {"start_s": self._start_s, "load_s": self._load_s, "save_s": self._save_s, **time_steps(self._steps)}
-        return {
-            "iterations": self._iterations,
-            "metrics": self._metrics,
-            "checkpoint": self._checkpoint,
-            "complete": complete,
-            "timings": timings,
-        }
+        self.leave(name, timings, complete=complete)
 
 
 if __name__ == "__main__":

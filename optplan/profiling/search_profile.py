@@ -19,9 +19,9 @@ from typing import Any, Literal
 from optplan.contracts.configurations import Configuration
 from optplan.errors import MeasurementError, UsageError
 from optplan.execution.folders import FolderSettings, make_executor
+from optplan.execution.options import draw
 from optplan.execution.protocol import Executor, Metrics, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, NodeWanted, OperationEnded, OperationFailed, Progressed
-from optplan.execution.spaces import draw
 from optplan.execution.state import Phase
 from optplan.execution.trial_files import DRIVER_LOCK, hold_lock
 from optplan.profiling.trial_timings import TrialTiming
@@ -93,7 +93,7 @@ def profile_here(
     executor
         Where it runs.
     space, seed
-        What configurations are drawn from, one for each repetition (:mod:`optplan.execution.spaces`); None has none.
+        What configurations are drawn from, one for each repetition (:mod:`optplan.execution.options`); None has none.
     scratch
         Where trials write, in a folder of its own that is removed at the end; all machines of a cluster have to see
         it. None takes the place for temporary files.

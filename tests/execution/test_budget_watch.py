@@ -10,10 +10,10 @@ from suites.runtime import plan_search
 
 import optplan
 from optplan.contracts import Plan
-from optplan.execution.cluster import spent_usd
 from optplan.execution.driver import BudgetWatch
 from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.running import run
+from optplan.execution.standing import committed_usd, spent_usd
 from optplan.execution.state import State
 
 PlanOf = Callable[..., Plan]
@@ -71,6 +71,20 @@ def test_a_budget_of_just_what_minimum_charges_take_is_kept(monkeypatch: pytest.
     assert outcome.code == 0
     assert outcome.cost_usd == pytest.approx(1.2)
     assert len(calls) <= 8
+
+
+def test_nodes_that_are_asked_for_will_cost_what_new_ones_do(plan_of: PlanOf) -> None:
+    """A driver that is killed before their launch admits a stage as it did before it asked for them."""
+    plan = plan_of("rubberband-two-stages")
+    own = {"request_s": 10.0, "minimum_charge_s": 0.0, "start_usd": 1.0}
+    plan = plan.replace(plan_id="", resources={name: each.replace(**own) for name, each in plan.resources.items()})
+    state, segment = State(plan), plan.segments[0]
+    new = committed_usd(state, state.segments[segment.id], 0.0)
+    seconds = segment.expected.seconds - 10.0
+    assert new == pytest.approx(segment.nodes * (1.0 + seconds * 3.6 / 3600.0))
+    for number in range(segment.nodes):
+        state.apply(NodeWanted(0.0, f"node-{number}", segment.pool, segment.resource, segment.id))
+    assert committed_usd(state, state.segments[segment.id], 0.0) == new
 
 
 def test_without_a_budget_nothing_is_added_up(plan_of: PlanOf) -> None:

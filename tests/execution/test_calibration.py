@@ -11,9 +11,9 @@ import pytest
 from optplan.contracts import Plan
 from optplan.contracts.standing import MeasuredNode, MeasuredTrial, Standing
 from optplan.errors import UsageError
-from optplan.execution.cluster import take_stock
 from optplan.execution.running import run
 from optplan.execution.runs import read_run
+from optplan.execution.standing import take_stock
 from optplan.formulations import formulation_of
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.planning import retime

@@ -13,7 +13,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
-from optplan.execution.command_executor import CommandExecutor, call_command
+from optplan.execution.executors import CommandExecutor, call_command
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationEnded
@@ -102,7 +102,7 @@ def test_the_script_of_the_page(
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("MACHINE", "here")
-    settings = FolderSettings(tmp_path, train=QUADRATIC, command=f"bash {tmp_path / 'machines.sh'}")
+    settings = FolderSettings(root=tmp_path, train=QUADRATIC, command=f"bash {tmp_path / 'machines.sh'}")
     executor = CommandExecutor({"gpu": 2}, settings)
     executor.ensure_nodes([NodeWanted(0.0, "n1", "gpu", "gpu", "a")])
     hangs = {"rate": 0.1, "wait_s": 100_000.0}

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from optplan.execution.trainables import Lines
+from optplan.execution.trial_files import PROGRESS
 
 
 def read(folder: Path, seen: dict[float, int]) -> tuple[Lines, list[float | None]]:
     """Let so many lines be seen at each of these times; return what came of it, and the seconds handed on."""
-    metrics, progress = folder / "metrics", folder / "progress"
-    lines = Lines(metrics, progress, {"metric": "loss", "from_iterations": 3, "metrics": {}})
+    lines = Lines(folder, {"metric": "loss", "from_iterations": 3, "metrics": {}, "checkpoint": None})
+    progress = folder / PROGRESS
     for time_s, many in seen.items():
-        with metrics.open("a", encoding="utf-8") as file:
+        with lines.file.open("a", encoding="utf-8") as file:
             file.write(many * '{"loss": 0.5}\n')
         lines.read(time_s)
     told = progress.read_text(encoding="utf-8").splitlines() if progress.exists() else []

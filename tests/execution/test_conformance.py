@@ -136,7 +136,7 @@ def world(
         truth = make_instance((1.0, 1.9, 3.6), epochs=MANY)
         yield World(lambda now_s: VirtualStreamExecutor(truth, now_s=now_s), "a", "cpu", 0.0, None)
         return
-    settings = FolderSettings(root, train=QUADRATIC, slots=4, gres="", checkpoint_every_s=0.0, grace_s=60.0)
+    settings = FolderSettings(root=root, train=QUADRATIC, slots=4, gres="", checkpoint_every_s=0.0, grace_s=60.0)
     kind, _, beside = name.partition("-")
     if name in ("slurm", "slurm-fleet"):
         request.getfixturevalue("played_slurm")
@@ -304,7 +304,7 @@ def test_what_is_lost_with_its_machine_goes_on_from_what_it_stored(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of its processes are killed at once: it has failed, could be tried again, and the next one ends."""
-    monkeypatch.setattr("optplan.execution.command_executor._SILENCE_S", 5.0)
+    monkeypatch.setattr("optplan.execution.executors._SILENCE_S", 5.0)
     executor = begin(world)
     first = world.describe(to=MANY)
     executor.start(first)

@@ -319,7 +319,7 @@ def test_a_driver_killed_at_any_moment_changes_nothing(plan_of: PlanOf, tmp_path
 def test_the_journal_replays_to_the_same_state(plan_of: PlanOf, tmp_path: Path) -> None:
     """Records read back are those that were written, and lead to the same outcome."""
     outcome = run(plan_of("rubberband-resnet101-20min"), out=tmp_path / "run", space={"lr": {"uniform": [0, 1]}})
-    assert SearchRun.read(tmp_path / "run").describe() == outcome
+    assert read_run(tmp_path / "run").describe() == outcome
     _, _, records = follow(plan_of("seer-paper-example"), {})
     assert [decode(encode(record)) for record in records] == records
 
@@ -360,7 +360,7 @@ def test_options_that_are_given_to_go_on_hold_from_then_on(plan_of: PlanOf, tmp_
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
     assert run(plan, out=out, budget_usd=0.1).code == 4
     assert resume(out, budget_usd=0.25, replan_above=None, metric="accuracy").code == 4
-    found = SearchRun.read(out)
+    found: Any = read_run(out)
     rules, options = found.rules, found.options
     assert (options.budget_usd, options.replan_above, rules.metric) == (0.25, None, "accuracy")
     assert resume(out).why.endswith("the budget is $0.25")

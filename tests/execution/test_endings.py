@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optplan.contracts import Plan
+from optplan.execution.executors import LocalExecutor
 from optplan.execution.fleets.folder import LocalFleet
 from optplan.execution.fleets.running import VirtualFleet, watch
 from optplan.execution.journal import Journal
-from optplan.execution.local import LocalExecutor
 from optplan.execution.records import Ended, NodeReleasing, NodeWanted, Record
 from optplan.execution.running import run as run_search
 from optplan.execution.runs import read_run, resume

@@ -18,13 +18,11 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
-from optplan.execution.fleets.running import FleetRun
 from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.records import Noted, OperationWanted
-from optplan.execution.running import SearchRun, run
+from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.serving.publisher import Publisher
-from optplan.execution.streams.running import StreamRun
 
 PlanOf = Callable[..., Plan]
 
@@ -69,10 +67,10 @@ def test_nothing_is_begun_among_files_of_others(plan_of: PlanOf, tmp_path: Path)
 def test_a_run_of_another_kind_is_not_taken_for_a_search(plan_of: PlanOf, tmp_path: Path) -> None:
     """What is asked of the run of a plan is not answered by a stream's folder, or a fleet's."""
     run(plan_of("rubberband-two-stages"), out=tmp_path / "run", budget_usd=0.2)
-    assert SearchRun.read(tmp_path / "run").describe().code == 4
-    for kind in (StreamRun, FleetRun):
+    assert read_run(tmp_path / "run", "search").describe().code == 4
+    for kind in ("stream", "fleet"):
         with pytest.raises(UsageError, match=r"holds the run of a plan; `optplan run --resume .*` goes on with it"):
-            kind.read(tmp_path / "run")
+            read_run(tmp_path / "run", kind)
 
 
 def pause(plan: Plan, out: Path) -> None:

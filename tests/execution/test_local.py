@@ -19,12 +19,11 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
-from optplan.execution.checkpoints import Checkpoints, hash_folder, store
 from optplan.execution.records import Checkpoint
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import end, is_running
-from optplan.execution.trial_files import bound_log
+from optplan.execution.trial_files import Checkpoints, bound_log, hash_folder, store
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve
 
@@ -189,7 +188,7 @@ def test_a_node_that_does_not_come_pauses_the_run(
     """Of four GPUs one is gone when nodes are made: the second of two nodes never comes; with four it goes on."""
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
     found = iter([["0", "1", "2", "3"], ["0", "1", "2"]])
-    monkeypatch.setattr("optplan.execution.local.list_devices", lambda: next(found, ["0", "1", "2", "3"]))
+    monkeypatch.setattr("optplan.execution.executors.list_devices", lambda: next(found, ["0", "1", "2", "3"]))
     outcome = run_here(plan, out, node_wait_s=0.0)
     assert (outcome.status, outcome.code) == ("paused", 4)
     assert outcome.why.startswith("1 of 2 nodes (gpu, pool bracket-1) did not come within")

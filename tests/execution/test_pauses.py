@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from optplan.contracts import Plan
+from optplan.execution.executors import LocalExecutor
 from optplan.execution.folders import FolderSettings, tell_step_limit
-from optplan.execution.local import LocalExecutor
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationFailed, Progressed
 from optplan.execution.running import RunOutcome, run
@@ -229,7 +229,7 @@ def test_an_iteration_that_hangs_is_a_failure(tmp_path: Path, processes: Process
     root = tmp_path / "run"
     root.mkdir()
     driver = hold_lock(root / DRIVER_LOCK, "")
-    executor = LocalExecutor({"gpu": 1}, FolderSettings(root, command=FORKING))
+    executor = LocalExecutor({"gpu": 1}, FolderSettings(root=root, command=FORKING))
     executor.ensure_nodes([NodeWanted(0.0, "node", "gpu", "gpu", "segment")])
     known: dict[str, Any] = {"workers": 1, "gpus_per_worker": 1, "step_s": 20.0}
     configuration = {"seen": str(processes.seen), "hang_at": 2}

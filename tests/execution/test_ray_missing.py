@@ -11,8 +11,8 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import MissingExtraError, UsageError
-from optplan.execution.checkpoints import Storage
 from optplan.execution.running import run
+from optplan.execution.trial_files import Storage
 
 TARGET = "nothing.there:Trainable"
 

@@ -17,21 +17,20 @@ import pytest
 from optplan.contracts import Plan
 from optplan.contracts.standing import Standing, Took
 from optplan.errors import UnsupportedError
-from optplan.execution.cluster import spent_gpu_hours, take_stock
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
 from optplan.execution.options import SearchOptions
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.records import Began, OperationFailed, Record
-from optplan.execution.replanning import Replanner, measure_drift
 from optplan.execution.running import RunOutcome, SearchRun, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import list_trials
+from optplan.execution.standing import Replanner, measure_drift, spent_gpu_hours, take_stock
 from optplan.execution.state import State
 from optplan.execution.trainables import Lines
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.planning import RubberBandPlan, retime
+from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.formulations.rubberband.study.calibration import calibrate
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.planning import SeerPlan
@@ -201,12 +200,8 @@ class _Recovering(VirtualExecutor):
 
 def test_a_cluster_that_recovers_is_planned_anew_twice() -> None:
     """What was measured last counts: after the slow first stage the rest is too large, after the second it shrinks."""
-    instance, plan = make_plan(deadline_s=900.0)
-
-    state, outcome = follow(
-        plan,
-        _Recovering(plan, retime=lambda successor: retime(instance, successor)),  # type: ignore[arg-type]
-    )
+    _, plan = make_plan(deadline_s=900.0)
+    state, outcome = follow(plan, _Recovering(plan))
     assert len(outcome.replans) == 2
     assert "+" in outcome.replans[0].why
     assert outcome.replans[1].why.startswith("-")
@@ -250,11 +245,11 @@ class _Commands(VirtualExecutor):
 
     def _measure(self, operation: Operation, iterations: int, busy_s: float) -> dict[str, float]:
         steps = iterations - operation.from_iterations
-        file = self.folder / f"{operation.id}.jsonl"
-        known = {"metric": "loss", "from_iterations": operation.from_iterations, "metrics": {}}
-        lines = Lines(file, self.folder / "progress", known)
+        known = {"metric": "loss", "from_iterations": operation.from_iterations, "metrics": {}, "checkpoint": None}
+        lines = Lines(self.folder / operation.id, known)
+        lines.folder.mkdir()
         for step in range(1, steps + 1):
-            with file.open("a", encoding="utf-8") as metrics:
+            with lines.file.open("a", encoding="utf-8") as metrics:
                 metrics.write('{"loss": 1.0}\n')
             lines.read(self.start_s + step * (busy_s - self.start_s) / steps)
         return lines.time_steps(0.0)
@@ -271,7 +266,7 @@ def test_the_start_of_a_command_is_no_iteration(tmp_path: Path, iterations: tupl
     cloud = SEARCH["cloud"] | {"initialise_s": 0.0}
     experiment = SEARCH["experiment"] | {"stages": stages}
     instance, plan = make_plan(training=training, cloud=cloud, experiment=experiment, deadline_s=100.0)
-    executor = _Commands(plan, retime=lambda successor: retime(instance, successor))  # type: ignore[arg-type]
+    executor = _Commands(plan)
     executor.folder = tmp_path
     state, outcome = follow(plan, executor)
     assert outcome.code == 0
@@ -448,7 +443,7 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
         assert [each.why for each in outcome.replans] == [each.why for each in undisturbed.replans]
         assert outcome.plans == undisturbed.plans
         assert (outcome.time_s, outcome.cost_usd) == pytest.approx((undisturbed.time_s, undisturbed.cost_usd))
-        found = SearchRun.read(out)
+        found = read_run(out)
         state = found.state
         assert found.describe() == outcome, "the journal replays to the same state"
         started = [(o.operation.segment, o.operation.trial) for o in state.past_operations]

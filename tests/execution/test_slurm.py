@@ -10,12 +10,12 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
+from optplan.execution.executors import SlurmExecutor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationFailed
 from optplan.execution.running import RunOutcome, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.slurm import SlurmExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
@@ -109,7 +109,7 @@ def test_slurm_says_why_a_job_left_nothing(
     """A node that fails is nobody's fault, memory that runs out is the trial's."""
     monkeypatch.setenv("OPTPLAN_TEST_STATE", state)
     monkeypatch.setattr(SlurmExecutor, "_command_line", lambda *_: "true")
-    executor = SlurmExecutor({"gpu": 2}, FolderSettings(tmp_path / "run", train=QUADRATIC))
+    executor = SlurmExecutor({"gpu": 2}, FolderSettings(root=tmp_path / "run", train=QUADRATIC))
     executor.ensure_nodes([NodeWanted(0.0, "n1", "gpu", "gpu", "a")])
     executor.start(Operation("op", "a", "trial", 1, {"n1": 1}, workers=1, gpus_per_worker=1))
     events: list[Any] = []
@@ -128,7 +128,7 @@ def test_a_job_has_as_many_gpus_on_each_of_its_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Six GPUs placed as four and two are three on each of two nodes: a job has the same on all of them."""
-    settings = FolderSettings(tmp_path / "run", train="nothing:train", launcher="torchrun")
+    settings = FolderSettings(root=tmp_path / "run", train="nothing:train", launcher="torchrun")
     executor = SlurmExecutor({"gpu": 4}, settings)
     monkeypatch.setattr(executor, "_command_line", lambda *_: "true")
     executor.start(Operation("op", "a", "trial", 1, {"n1": 4, "n2": 2}, workers=6, gpus_per_worker=1))

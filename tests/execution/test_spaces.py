@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optplan.contracts import Plan
 from optplan.contracts.configurations import Range, count_configurations
 from optplan.errors import DataError, DataWarning
-from optplan.execution.spaces import draw, draw_configurations
+from optplan.execution.options import draw, draw_configurations
 
 SPACE = {
     "learning_rate": {"loguniform": [1e-4, 1e-1]},

@@ -19,8 +19,8 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import MissingExtraError, UsageError
+from optplan.execution.executors import LocalExecutor
 from optplan.execution.folders import FolderSettings
-from optplan.execution.local import LocalExecutor
 from optplan.execution.protocol import Operation
 from optplan.execution.records import NodeWanted, OperationEnded, OperationFailed
 from optplan.execution.running import RunOutcome, run
@@ -341,7 +341,7 @@ def test_gpus_are_held_by_whoever_runs_on_them(
         devices: str = psutil.Process(group["pid"]).environ()["CUDA_VISIBLE_DEVICES"]
         return devices
 
-    first = LocalExecutor({"gpu": 2}, FolderSettings(root, command=program))
+    first = LocalExecutor({"gpu": 2}, FolderSettings(root=root, command=program))
     first.ensure_nodes([node])
     for operation in operations[:2]:
         first.start(operation)
@@ -350,7 +350,7 @@ def test_gpus_are_held_by_whoever_runs_on_them(
     end(root / "operations" / "op-0")
     processes.wait_until(lambda: not is_running(root / "operations" / "op-0"), "one of them to end")
     first.close()
-    second = LocalExecutor({"gpu": 2}, FolderSettings(root, command=program))
+    second = LocalExecutor({"gpu": 2}, FolderSettings(root=root, command=program))
     assert second.observe([node], operations[:2]).operations == {"op-1"}
     second.start(operations[2])
     processes.wait_until(lambda: processes.count_seen() == 3, "another one to begin")
@@ -370,8 +370,8 @@ def test_other_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "darwin")
         with pytest.raises(UsageError, match="supervised on Linux only, and this is darwin; use another machine"):
-            LocalExecutor({"gpu": 1}, FolderSettings(tmp_path))
+            LocalExecutor({"gpu": 1}, FolderSettings(root=tmp_path))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "psutil", None)
         with pytest.raises(MissingExtraError, match=r"pip install .optplan\[run\]."):
-            LocalExecutor({"gpu": 1}, FolderSettings(tmp_path))
+            LocalExecutor({"gpu": 1}, FolderSettings(root=tmp_path))

@@ -13,7 +13,7 @@ from optplan.execution.cli.kinds import Told
 from optplan.execution.cli.run_page import tell_history
 from optplan.execution.exports.promotion import Exported, read_export, read_shown
 from optplan.execution.history import DONE, OUT, RUNNING, WAITING, WINNER, History, Moment, Seen, Stay, foresee
-from optplan.execution.scheduler import read_metric
+from optplan.execution.records import read_metric
 from optplan.execution.state import NodeState
 from optplan.execution.trial_files import is_locked
 from optplan.instances.plain_data import parse_json, read_text

@@ -255,10 +255,10 @@ class RunKind(ABC):
         """Read how the run in a folder went, for its page: of a damaged journal, what can be read."""
         from optplan.execution.history import gather
         from optplan.execution.journal import Journal
-        from optplan.execution.runs import type_of
+        from optplan.execution.runs import open_run
 
         with Journal(folder, writable=False, salvaged=True) as journal:
-            run = type_of(self.KIND).open(journal)
+            run = open_run(journal, self.KIND)
             history = gather(run, run.past, self.view(run.plan, run.options.to_json_data()))
             return Told(run.describe(), run.plan.instance_name, history, journal.torn)
 

@@ -220,9 +220,9 @@ def status(folders: tuple[Path, ...], *, serve: bool, as_json: bool) -> int:
         raise UsageError("--serve: serves the page of one folder; give one, or write `optplan report DIR DIR`")
     if len(folders) > 1:
         from optplan.execution.cli.searches import comparison_table
-        from optplan.execution.running import SearchRun
+        from optplan.execution.runs import read_run
 
-        runs = {str(folder): SearchRun.read(folder).describe() for folder in folders}
+        runs = {str(folder): read_run(folder, "search").describe() for folder in folders}
         data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
         outputs.answer(data, lambda: [comparison_table(runs)])
         return 0

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from optplan.contracts.modes import Mode
 from optplan.execution import records as told
 from optplan.execution.cli.kinds import Account, RunKind, RunView
-from optplan.execution.cluster import spent_usd
 from optplan.execution.options import Rules, SearchOptions
+from optplan.execution.records import read_metric
 from optplan.execution.running import RunOutcome, SegmentOutcome, Winner
 from optplan.execution.running import run as run_search
-from optplan.execution.scheduler import read_metric
+from optplan.execution.standing import spent_usd
 from optplan.execution.state import Phase, State
 from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds

@@ -21,7 +21,8 @@ from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.request import Outline, Step, outline
 from optplan.execution.options import Rules
-from optplan.execution.scheduler import rank_trials, read_metric
+from optplan.execution.records import read_metric
+from optplan.execution.scheduler import rank_trials
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 

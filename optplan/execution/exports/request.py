@@ -28,8 +28,8 @@ from optplan.contracts.plan import Plan, Segment, UnitKind, count_levels, follow
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fields import ExportFields
 from optplan.execution.journal import Kind
+from optplan.execution.options import draw_configurations
 from optplan.execution.scheduler import list_trials
-from optplan.execution.spaces import draw_configurations
 from optplan.schema import ByName, FrozenModel
 
 #: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the export's, 16 a job's of a stream, and

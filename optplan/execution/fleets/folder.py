@@ -29,15 +29,13 @@ from typing import Any
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution import records as told
-from optplan.execution.command_executor import QueueExecutor, call_command
+from optplan.execution.executors import JobExecutor, ProcessExecutor, QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import main, start_ranks
 from optplan.execution.fleets.state import Heard
 from optplan.execution.folders import FolderSettings, Running
-from optplan.execution.local import ProcessExecutor
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.ray_cluster import connect
-from optplan.execution.slurm import JobExecutor
 from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.

@@ -304,14 +304,13 @@ class Monitor(Loop[FleetState]):
             if known is None or (event.iterations or 0) > state.stored or event.order > attempt.answered:
                 self._note(event)
 
-    def _see_end(self, event: told.OperationEnded) -> None:
-        if event.complete:
-            super()._see_end(event)
-        else:
-            self._see_failure(told.OperationFailed(event.t, event.operation, "ended to go on otherwise"))
-
-    def _see_failure(self, event: told.OperationFailed) -> None:
-        """Take note that a fleet has ended before its time; it is not to blame where a VM has gone, or come back."""
+    def _see_end(self, event: told.OperationEnded | told.OperationFailed) -> None:
+        """Take note that a fleet has ended; before its time it is not to blame where a VM has gone, or come back."""
+        if isinstance(event, told.OperationEnded):
+            if event.complete:
+                super()._see_end(event)
+                return
+            event = told.OperationFailed(event.t, event.operation, "ended to go on otherwise")
         state, attempt = self._state, self._state.attempt
         assert attempt is not None  # it runs, as the loop has seen
         blameless = event.blameless or bool(state.missing or attempt.silent_s)

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.execution.executors import call
 from optplan.execution.online.messages import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.serving.publisher import Publisher
-from optplan.execution.slurm import call
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.naming import find_by
 from optplan.instances.job_logs.records import LeftOut, LogFormat, LogReading, Row

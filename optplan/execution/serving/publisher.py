@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
-from optplan.execution.checkpoints import synchronise
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.messages import Calculation, OnlineEvent, Terms, Verdict
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.store import Store, is_begun
-from optplan.execution.trial_files import write_whole
+from optplan.execution.trial_files import synchronise, write_whole
 from optplan.formulations.boa.data.instance import BoaInstance
 
 _LOG = logging.getLogger(__name__)

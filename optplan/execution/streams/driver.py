@@ -10,6 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from optplan.execution import records as told
+from optplan.execution.executors import call
 from optplan.execution.loop import Loop
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Order
@@ -17,7 +18,6 @@ from optplan.execution.online.width_table import Rows
 from optplan.execution.progress import VirtualClock
 from optplan.execution.protocol import Executor
 from optplan.execution.runs import Listener
-from optplan.execution.slurm import call
 from optplan.execution.state import Phase
 from optplan.execution.streams.running import StreamRun
 from optplan.execution.streams.state import JobState, StreamJob, StreamState
@@ -256,13 +256,13 @@ class StreamDriver(Loop[StreamState]):
                 self._learner.see(record, self._state)
             super()._note(record)
 
-    def _see_end(self, event: told.OperationEnded) -> None:
+    def _see_end(self, event: told.OperationEnded | told.OperationFailed) -> None:
         """See the end of what a job ran; all of it without one epoch is a failure, or it would start for ever."""
-        if event.complete and event.iterations <= self._state.operations[event.operation].operation.from_iterations:
+        begun = self._state.operations[event.operation].operation.from_iterations
+        if isinstance(event, told.OperationEnded) and event.complete and event.iterations <= begun:
             why = "ended with exit code 0, and has shown no epoch that it was to do"
-            self._see_failure(told.OperationFailed(event.t, event.operation, why))
-        else:
-            super()._see_end(event)
+            event = told.OperationFailed(event.t, event.operation, why)
+        super()._see_end(event)
 
     def _see_progress(self, event: told.Progressed) -> None:
         running = self._state.operations.get(event.operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,21 +110,11 @@ class StreamState(RunState):
     def operation_of(self, wanted: told.OperationWanted) -> Operation:
         """Return what an intent asks the executor to start: the job, up to its next change of width or its end."""
         job = self.jobs[wanted.trial]
-        gpus = sum(wanted.place.values())
-        return Operation(
-            id=wanted.operation,
-            segment=job.job_class,
-            trial=job.name,
-            attempt=wanted.attempt,
-            place=wanted.place,
-            workers=gpus,
+        return job.go_on(
+            replace(wanted, segment=job.job_class),
+            workers=sum(wanted.place.values()),
             gpus_per_worker=1,
-            configuration=job.configuration,
-            from_iterations=job.iterations,
             to_iterations=int(wanted.segment),
-            checkpoint=job.checkpoint,
-            metrics=job.metrics,
-            wanted_s=wanted.t,
             step_s=self.remaining.epoch_s(job.job_class, job.iterations, job.row),
         )
 

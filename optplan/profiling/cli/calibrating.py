@@ -37,15 +37,14 @@ def calibrate(
     another one now is listed. What was not measured stays as it was; seconds of iterations at other widths keep their
     ratio to those that were. The next `optplan solve` plans with it.
     """
-    from optplan.execution.cluster import take_stock
     from optplan.execution.journal import read_kind
     from optplan.execution.running import SearchRun
+    from optplan.execution.runs import read_run
+    from optplan.execution.standing import take_stock
     from optplan.execution.streams.learning import calibrate as calibrate_stream
-    from optplan.execution.streams.running import StreamRun
     from optplan.formulations import formulation_of
 
-    kind = SearchRun if read_kind(folder) != "stream" else StreamRun
-    run: SearchRun | StreamRun = kind.read(folder)
+    run: Any = read_run(folder, "stream" if read_kind(folder) == "stream" else "search")
     plan = run.state.plan if isinstance(run, SearchRun) else run.plan
     instance: Any = read_amended(instance_name, changes)
     formulation = formulation_of(instance).name

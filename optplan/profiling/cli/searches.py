@@ -81,7 +81,7 @@ def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
 
 
 def _warn_of_cores(gpus: int) -> None:
-    from optplan.execution.local import list_devices
+    from optplan.execution.executors import list_devices
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not list_devices() and gpus > cores:

@@ -30,7 +30,7 @@ from optplan.execution.records import (
     Record,
 )
 from optplan.execution.running import run
-from optplan.execution.runs import type_of
+from optplan.execution.runs import open_run
 from optplan.execution.state import NodeState
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamJob
@@ -193,7 +193,7 @@ def test_what_ranks_have_shown_is_drawn(fleet: Path, visit: Visitor, tmp_path: P
     On the virtual clock nothing is shown, so the metrics are written down here.
     """
     with Journal(fleet, writable=False) as journal:
-        followed = type_of("fleet").open(journal)
+        followed = open_run(journal, "fleet")
         assert gather(followed, followed.past, lambda _: []).members == []
         shown, records = iter([[(1, 0.9), (2, 0.8)], [(2, 0.5), (3, 0.25)]]), list[Record]()
         for record in followed.past:

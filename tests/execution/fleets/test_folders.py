@@ -25,7 +25,6 @@ from optplan.execution.loop import GIVEN_UP
 from optplan.execution.options import FleetOptions
 from optplan.execution.protocol import Event, Operation
 from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record, Reported
-from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
 from optplan.formulations.srift.planning import SriftPlan
 
@@ -43,7 +42,7 @@ class WrittenFleet(FolderFleet):
     done = 20
 
     def __init__(self, root: Path, *, now_s: float = 0.0) -> None:
-        super().__init__({"spot": 1, "steady": 1}, FolderSettings(root, heartbeat_s=0.02), now_s=now_s)
+        super().__init__({"spot": 1, "steady": 1}, FolderSettings(root=root, heartbeat_s=0.02), now_s=now_s)
         self._now_s = now_s
 
     def now_s(self) -> float:
@@ -161,7 +160,7 @@ def test_a_fleet_that_trains_is_given_up(small_plan: SriftPlan, tmp_path: Path) 
     state, fleet = run.state, WrittenFleet(tmp_path)
     monitor = Monitor(run, fleet)
     monitor.interrupt()
-    assert (monitor.follow(), state.status) == (130, "paused")
+    assert (monitor.follow(), state.ended, state.paused is None) == (130, None, False)
     assert state.attempt is not None
     again = Monitor(run, fleet)
     again.resume()
@@ -347,7 +346,7 @@ def test_a_command_starts_and_ends_fleets(small_plan: SriftPlan, tmp_path: Path)
     assert read_run(out).describe() == outcome
     assert resume(out) == outcome
     with pytest.raises(UsageError, match="optplan run --resume"):
-        SearchRun.read(out)
+        read_run(out, "search")
     with pytest.raises(UsageError, match="a run of this plan is there; go on with --resume"):
         watch(small_plan, out=out, executor="command", command="true")
 

@@ -57,7 +57,7 @@ def test_another_monitor_submits_nothing_again(
     """A monitor dies before it has noted one of its jobs: another one finds it by its name, and ends both."""
     place = {"spot.vm-001": 1, "spot.vm-002": 1}
     operation = Operation("fleet-001", "train", "job", 1, place, 2, 1, to_iterations=10**9)
-    settings = FolderSettings(tmp_path, command=COUNTING, gres="")
+    settings = FolderSettings(root=tmp_path, command=COUNTING, gres="")
     SlurmFleet({"spot": 1}, settings).start(operation)
     folder = tmp_path / "operations" / "fleet-001"
     reports = folder / "ranks"

@@ -22,10 +22,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from optplan.execution.checkpoints import Checkpoints, Storage
 from optplan.execution.fleets.running import watch
 from optplan.execution.running import run
 from optplan.execution.runs import read_run
+from optplan.execution.trial_files import Checkpoints, Storage
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve

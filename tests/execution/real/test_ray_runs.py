@@ -14,7 +14,7 @@ from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
 from optplan.execution.records import NodeChanged, OperationFailed, Paused, Record
-from optplan.execution.running import SearchRun, run
+from optplan.execution.running import run
 from optplan.execution.runs import read_run
 from optplan.execution.state import Phase, State
 
@@ -54,7 +54,7 @@ def require_same_end(out: Path, *, parts: bool = False) -> State:
 
     A trial may have ended a stage in ``parts``, where it was stopped in good order.
     """
-    state = SearchRun.read(out).state
+    state: State = read_run(out).state
     assert state.ended is not None
     assert (state.ended.winner, state.ended.code) == (FAST, 0)
     best = state.trials[FAST]

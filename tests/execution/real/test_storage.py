@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import OutputError, UsageError
-from optplan.execution.checkpoints import Storage, bring, store
 from optplan.execution.records import Checkpoint
+from optplan.execution.trial_files import Storage, bring, store
 
 pytestmark = pytest.mark.real
 pytest.importorskip("pyarrow", reason='pyarrow is not installed; pip install "optplan[ray]" brings it')

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from optplan.errors import OutputError, UsageError
+from optplan.execution.executors import SlurmExecutor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
 from optplan.execution.online.messages import Terms
 from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
 from optplan.execution.runs import read_run, resume
-from optplan.execution.slurm import SlurmExecutor
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamJob
@@ -110,7 +110,7 @@ def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
     widths = plan.width_table["a"][0].gpus.tolist()
     assert len(set(widths)) == len(widths)
     segments = list(enumerate(widths, start=1))
-    own = FolderSettings(tmp_path / "stream").name  # other streams may have jobs of the same names
+    own = FolderSettings(root=tmp_path / "stream").name  # other streams may have jobs of the same names
     assert noted == [f"{own}.job-0{job}.{number} gpu:a100:{gpus}" for job in (0, 1) for number, gpus in segments]
 
 
@@ -118,14 +118,14 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     played_slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that fails for too long or is not there, and one process on two nodes."""
-    executor = SlurmExecutor({"cpu": 4}, FolderSettings(tmp_path, train=SLEEPER))
+    executor = SlurmExecutor({"cpu": 4}, FolderSettings(root=tmp_path, train=SLEEPER))
     two = Operation("op", "a", "job", 1, {"n1": 4, "n2": 4}, workers=8, gpus_per_worker=1)
     with pytest.raises(UsageError, match="GPUs on 2 nodes"):
         executor.start(two)
     (played_slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
     executor.poll(0.0)  # Slurm may be starting anew
     for seconds in ("_OUTAGE_S", "_JOBS_S"):
-        monkeypatch.setattr(f"optplan.execution.slurm.{seconds}", 0.0)
+        monkeypatch.setattr(f"optplan.execution.executors.{seconds}", 0.0)
     with pytest.raises(OutputError, match="squeue failed: down"):
         executor.poll(0.0)
     monkeypatch.setenv("PATH", "")
