@@ -326,7 +326,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Supervise what is to be done in a folder: ``HOME FOLDER files.LOCK OWNER [COMMAND...]``; or, below, do it."""
+    """Supervise what is to be done in a folder: ``HOME FOLDER LOCK OWNER [COMMAND...]``; or, below, do it."""
     home, folder, lock, owner, *command = words
     try:
         code = supervise(Path(home), Path(folder), int(lock) if lock else None, int(owner))
