@@ -118,7 +118,10 @@ class Executor(ABC):
 
     @abstractmethod
     def poll(self, until_s: float) -> list[Event]:
-        """Return what has happened since the last call; wait for something until its clock shows ``until_s``."""
+        """Return what has happened since the last call; wait for something until its clock shows ``until_s``.
+
+        What ranks of an operation have said comes before its end: whether a VM is back is not asked any more after it.
+        """
 
     def ask(self, operation: str, order: int, rank: int) -> None:  # noqa: B027 - only fleets' ranks take orders
         """Ask a rank to store what all ranks share; orders are numbered."""

@@ -219,6 +219,8 @@ def test_what_is_asked_for_twice_is_there_once(world: World) -> None:
         heard += executor.poll(executor.now_s() + 0.1)
     (ended,) = ends_of(heard)
     assert isinstance(ended, OperationEnded)
+    later = heard[heard.index(ended) + 1 :]
+    assert not any(isinstance(event, Progressed | Reported) for event in later), "what was said comes before the end"
     assert (ended.operation, ended.iterations, ended.complete) == (operation.id, FEW, True)
     assert ended.busy_s > 0
     if world.root is not None:

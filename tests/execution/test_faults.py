@@ -238,6 +238,11 @@ class FaultyExecutor(Executor):
             now += [event for event in self._held if isinstance(event, Reported)]
             self._held = [event for event in self._held if not isinstance(event, Reported)]
             self._is_told_again = False
+        # Whatever is late, what ranks have said comes before the end of their operation, as the protocol has it.
+        over = {event.operation for event in now if isinstance(event, OperationEnded | OperationFailed)}
+        before = [each for each in (*now, *self._held) if isinstance(each, Reported) and each.operation in over]
+        now = [*before, *(each for each in now if each not in before)]
+        self._held = [each for each in self._held if each not in before]
         for event in [
             each for each in now if isinstance(each, Progressed) or getattr(each, "phase", "") == Phase.LAUNCHING
         ]:
