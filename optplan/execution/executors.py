@@ -226,6 +226,14 @@ class QueueExecutor(FolderExecutor[Handle]):
         for node in nodes:
             self._nodes.pop(node, None)
 
+    def _count_gpus(self, operation: Operation, advice: str) -> int:
+        """Return the GPUs of one process; it gets a machine with all, of however many nodes they are counted."""
+        gpus, resource = sum(operation.place.values()), self._nodes.get(next(iter(operation.place)), "")
+        if len(operation.place) > 1 and gpus > self._gpus_per_node.get(resource, 0):
+            what = f"{operation.trial} has {gpus} GPUs on {len(operation.place)} nodes, and is one process"
+            raise UsageError(advice.format(what))
+        return gpus
+
 
 class CommandExecutor(QueueExecutor[supervision.LockWatch]):
     """Has operations started and ended by a command; a handle looks for signs of life."""
@@ -236,10 +244,8 @@ class CommandExecutor(QueueExecutor[supervision.LockWatch]):
         return {**super()._describe(operation, log), "command": ""}  # that starts it, and does not train
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> supervision.LockWatch:
-        if len(operation.place) > 1:
-            what = f"{operation.trial} has GPUs on {len(operation.place)} nodes, and is one process"
-            raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
-        (node, gpus), settings = next(iter(operation.place.items())), self._settings
+        gpus = self._count_gpus(operation, "executor: {}; use --executor slurm or ray with --launcher torchrun")
+        node, settings = next(iter(operation.place)), self._settings
         said = {
             "OPTPLAN_OPERATION": str(folder.resolve()),
             "OPTPLAN_WORK": supervision.write_command(folder),
@@ -339,10 +345,10 @@ class SlurmExecutor(JobExecutor[str]):
         return self._jobs.get(name)
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> str:
-        if len(operation.place) > 1 and self._settings.launcher == "single":
-            what = f"{operation.trial} has GPUs on {len(operation.place)} nodes, and is one process"
-            raise UsageError(f"launcher: {what}; give torchrun")
-        many, each = _divide(operation.place)
+        if self._settings.launcher == "single":
+            many, each = 1, self._count_gpus(operation, "launcher: {}; give torchrun")
+        else:
+            many, each = _divide(operation.place)
         options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}
         if self._settings.gres:
             options["gres"] = f"{self._settings.gres}:{each}"

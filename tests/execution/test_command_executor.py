@@ -120,6 +120,16 @@ def test_the_script_of_the_page(
         call_command(settings.command, tmp_path, "stop", OPTPLAN_OPERATION=str(tmp_path / "operations" / "op"))
 
 
+def test_one_process_gets_one_machine_however_its_gpus_are_counted(tmp_path: Path) -> None:
+    """One GPU is left on each of two nodes of two: whoever chooses machines is asked for two GPUs."""
+    executor = CommandExecutor({"gpu": 2}, FolderSettings(root=tmp_path, train=QUADRATIC, command="env"))
+    executor.ensure_nodes([NodeWanted(0.0, name, "gpu", "gpu", "a") for name in ("n1", "n2")])
+    executor.start(Operation("op", "a", "job", 1, {"n1": 1, "n2": 1}, workers=2, gpus_per_worker=1))
+    assert "OPTPLAN_GPUS=2\n" in (tmp_path / "commands.log").read_text(encoding="utf-8")
+    with pytest.raises(UsageError, match="executor: job has 3 GPUs on 2 nodes, and is one process"):
+        executor.start(Operation("more", "a", "job", 2, {"n1": 2, "n2": 1}, workers=3, gpus_per_worker=1))
+
+
 def test_what_the_command_cannot_do_is_said(plan_of: PlanOf, tmp_path: Path, starter: str) -> None:
     """It fails, or is not there: what was started is stopped, and with one that can the run goes on."""
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
@@ -159,6 +169,13 @@ def test_options_that_mean_nothing_are_refused(
     instance = make_instance((1.0, 1.1, 1.2))
     with pytest.raises(UsageError, match=f"command: {both}"):
         run_stream(build_plan(instance, solve(instance)), [], SLEEPER, executor="command", out=out)
+    instance = make_instance((1.0, 1.9, 3.6), budget="4gpu")
+    wide = build_plan(instance, solve(instance))
+    with pytest.raises(
+        UsageError, match=r"gpus_per_node: a job of a has 4 GPUs, on nodes of 1.*give --gpus-per-node 4"
+    ):
+        run_stream(wide, [], SLEEPER, executor="command", command="start", out=out)
+    assert not out.exists()
     with pytest.raises(UsageError, match="launcher: got 'torchrun', which means nothing to executor 'command'"):
         run(plan, QUADRATIC, executor="command", command="start", out=out, launcher="torchrun")
     with pytest.raises(UsageError, match=r"executor: stage 2.* has 4 GPUs for a trial, on nodes of 2; use --executor"):

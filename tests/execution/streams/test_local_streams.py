@@ -14,7 +14,7 @@ from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
 from optplan.execution.online.messages import Terms
 from optplan.execution.protocol import Operation
-from optplan.execution.records import Record
+from optplan.execution.records import NodeWanted, Record
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import run_stream
@@ -122,6 +122,10 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     two = Operation("op", "a", "job", 1, {"n1": 4, "n2": 4}, workers=8, gpus_per_worker=1)
     with pytest.raises(UsageError, match="GPUs on 2 nodes"):
         executor.start(two)
+    executor.ensure_nodes([NodeWanted(0.0, name, "cpu", "cpu", "a") for name in ("n1", "n2")])
+    executor.start(Operation("op", "a", "job", 1, {"n1": 3, "n2": 1}, workers=4, gpus_per_worker=1))
+    (noted,) = [path.read_text(encoding="utf-8") for path in played_slurm.iterdir()]
+    assert noted.endswith(".op gpu:4"), "one process that two nodes would have room for is given one"
     (played_slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
     executor.poll(0.0)  # Slurm may be starting anew
     for seconds in ("_OUTAGE_S", "_JOBS_S"):
