@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,12 @@ class Runs:
         return subprocess.Popen(command, stdout=self.log, stderr=self.log)
 
     def count_lines(self, name: str, trial: str = "*", stage: str = "b1-s1") -> list[int]:
-        """Return how many iterations the operations of a stage have reported."""
-        paths = sorted((self.folder / name).glob(f"operations/*.{stage}.{trial}.*/progress.jsonl"))
-        return [len(path.read_text(encoding="utf-8").splitlines()) for path in paths]
+        """Return how many iterations the operations of a stage have reported; who goes on deletes what was there."""
+        counts = []
+        for path in sorted((self.folder / name).glob(f"operations/*.{stage}.{trial}.*/progress.jsonl")):
+            with suppress(FileNotFoundError):
+                counts.append(len(path.read_text(encoding="utf-8").splitlines()))
+        return counts
 
     def are_under_way(self, name: str, iterations: int, attempt: int) -> bool:
         """Whether all operations of an attempt at stage 1 were started, and have done so many iterations."""
