@@ -338,13 +338,13 @@ def _state(outcome: Outcome) -> tuple[str, str]:
 
 
 def name_held(outcome: Outcome, folder: Path) -> str:
-    """Say which nodes a run holds that nobody follows, and how they are given back; on a virtual clock there are none.
+    """Say which nodes a run may hold that nobody follows, and how they are given back; on a virtual clock none are.
 
-    It is the end of a sentence, or empty.
+    It is the end of a sentence, or empty. Whoever gives nodes back as nothing can be written any more leaves no record.
     """
     if not outcome.held or outcome.virtual:
         return ""
-    return f"; nodes that are still held: {', '.join(outcome.held)} (--resume {folder} --abort gives them back)"
+    return f"; nodes that may still be held: {', '.join(outcome.held)} (--resume {folder} --abort gives them back)"
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:

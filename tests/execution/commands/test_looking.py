@@ -8,13 +8,14 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from optplan.execution.journal import Journal
-from optplan.execution.records import Resumed
+from optplan.execution.records import Ended, NodeReleasing, NodeWanted, Resumed
 from optplan.execution.serving.publisher import Publisher
 from optplan.execution.trial_files import hold_lock
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -224,6 +225,21 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
         told = run("stop", tmp_path / executor)
         assert (told.code, said in told.err) == (int(executor == "local"), True)
         assert f"`optplan run --resume {tmp_path / executor}` goes on" in told.err
+
+
+def test_nodes_that_nobody_gave_back_as_far_as_is_written_are_named(run: Runner, search: Path, tmp_path: Path) -> None:
+    """Whoever followed it was killed, or could write nothing any more: only the one has left them held."""
+    out = tmp_path / "killed"
+    with Journal(search) as journal:
+        began, whole = journal.beginning, [*journal.replay()]
+    assert began is not None
+    records = [*takewhile(lambda record: not isinstance(record, NodeReleasing | Ended), whole)]
+    with Journal(out) as journal:
+        journal.begin(replace(began, options=began.options | {"executor": "local"}), records)
+    names = ", ".join(record.node for record in records if isinstance(record, NodeWanted))
+    held = f"nodes that may still be held: {names} (--resume {out} --abort gives them back)"
+    assert held in " ".join(run("status", out).out.split())
+    assert held in run("stop", out).err
 
 
 def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path) -> None:
