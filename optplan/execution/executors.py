@@ -226,12 +226,12 @@ class QueueExecutor(FolderExecutor[Handle]):
         for node in nodes:
             self._nodes.pop(node, None)
 
-    def _count_gpus(self, operation: Operation, advice: str) -> int:
+    def _count_gpus(self, operation: Operation) -> int:
         """Return the GPUs of one process; it gets a machine with all, of however many nodes they are counted."""
         gpus, resource = sum(operation.place.values()), self._nodes.get(next(iter(operation.place)), "")
-        if len(operation.place) > 1 and gpus > self._gpus_per_node.get(resource, 0):
-            what = f"{operation.trial} has {gpus} GPUs on {len(operation.place)} nodes, and is one process"
-            raise UsageError(advice.format(what))
+        if len(operation.place) > 1:
+            whose = f"{operation.trial} has {gpus} GPUs on {len(operation.place)} nodes"
+            self._settings.require_one_node(whose, gpus, self._gpus_per_node.get(resource, 0))
         return gpus
 
 
@@ -244,7 +244,7 @@ class CommandExecutor(QueueExecutor[supervision.LockWatch]):
         return {**super()._describe(operation, log), "command": ""}  # that starts it, and does not train
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> supervision.LockWatch:
-        gpus = self._count_gpus(operation, "executor: {}; use --executor slurm or ray with --launcher torchrun")
+        gpus = self._count_gpus(operation)
         node, settings = next(iter(operation.place)), self._settings
         said = {
             "OPTPLAN_OPERATION": str(folder.resolve()),
@@ -346,7 +346,7 @@ class SlurmExecutor(JobExecutor[str]):
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> str:
         if self._settings.launcher == "single":
-            many, each = 1, self._count_gpus(operation, "launcher: {}; give torchrun")
+            many, each = 1, self._count_gpus(operation)
         else:
             many, each = _divide(operation.place)
         options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}

@@ -112,6 +112,15 @@ class TrainingOptions(RunOptions, TrainingFields):
             what = f"executor {self.executor!r} needs something to train; give --train or --command"
             raise UsageError(f"train: {what}")
 
+    def require_one_node(self, whose: str, gpus: int, most: int, instead: str = "") -> None:
+        """Refuse more GPUs than a node has for what is one process, which is on one machine but on this one's slots."""
+        if gpus <= most or self.executor == "local" or self.launcher == "torchrun":
+            return
+        field, fix = "launcher", "give --launcher torchrun, which makes a process for each worker"
+        if self.executor == "command":
+            field, fix = "executor", "use --executor slurm or ray with --launcher torchrun"
+        raise UsageError(f"{field}: {whose}, on nodes of {most}; {instead}{fix}")
+
 
 class SearchOptions(TrainingOptions, SearchFields):
     """What searches and single jobs take besides; where ``replan_above`` is None, nothing is ever planned anew."""

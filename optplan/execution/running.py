@@ -237,13 +237,8 @@ class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
                 hint = nearest_name_hint(name, plan.resources)
                 raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {hint}")
             for segment in plan.segments:
-                gpus = plan.resources[segment.resource].gpus_per_node
-                if segment.gpus > gpus and options.launcher == "single":
-                    what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
-                    if options.executor == "command":
-                        raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
-                    fix = "give --launcher torchrun, which makes a process for each worker"
-                    raise UsageError(f"launcher: {what}; {fix}")
+                whose = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial"
+                options.require_one_node(whose, segment.gpus, plan.resources[segment.resource].gpus_per_node)
         wanted = _count_slots(plan)
         if self._slots is not None and wanted > self._slots and not options.address:
             raise UsageError(f"slots: {wanted} GPUs are wanted at a time; {where} has {self._slots} that may be used")

@@ -122,11 +122,12 @@ def test_the_script_of_the_page(
 
 def test_one_process_gets_one_machine_however_its_gpus_are_counted(tmp_path: Path) -> None:
     """One GPU is left on each of two nodes of two: whoever chooses machines is asked for two GPUs."""
-    executor = CommandExecutor({"gpu": 2}, FolderSettings(root=tmp_path, train=QUADRATIC, command="env"))
+    settings = FolderSettings(root=tmp_path, executor="command", train=QUADRATIC, command="env")
+    executor = CommandExecutor({"gpu": 2}, settings)
     executor.ensure_nodes([NodeWanted(0.0, name, "gpu", "gpu", "a") for name in ("n1", "n2")])
     executor.start(Operation("op", "a", "job", 1, {"n1": 1, "n2": 1}, workers=2, gpus_per_worker=1))
     assert "OPTPLAN_GPUS=2\n" in (tmp_path / "commands.log").read_text(encoding="utf-8")
-    with pytest.raises(UsageError, match="executor: job has 3 GPUs on 2 nodes, and is one process"):
+    with pytest.raises(UsageError, match="executor: job has 3 GPUs on 2 nodes, on nodes of 2; use --executor slurm"):
         executor.start(Operation("more", "a", "job", 2, {"n1": 2, "n2": 1}, workers=3, gpus_per_worker=1))
 
 
@@ -172,7 +173,8 @@ def test_options_that_mean_nothing_are_refused(
     instance = make_instance((1.0, 1.9, 3.6), budget="4gpu")
     wide = build_plan(instance, solve(instance))
     with pytest.raises(
-        UsageError, match=r"gpus_per_node: a job of a has 4 GPUs, on nodes of 1.*give --gpus-per-node 4"
+        UsageError,
+        match=r"executor: a job of a has 4 GPUs, on nodes of 1; give --gpus-per-node 4, or use --executor slurm",
     ):
         run_stream(wide, [], SLEEPER, executor="command", command="start", out=out)
     assert not out.exists()

@@ -191,18 +191,12 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         _require_an_end(self.jobs, self._truth, every_s)
 
     def _require_nodes(self) -> None:
-        """Refuse widths beyond a node where a job is one process, which begins on one machine."""
-        options = self.options
-        if options.executor == "local" or options.launcher == "torchrun":
-            return
         for name, rows in self.plan.width_table.items():
             for row in rows:
                 kinds = row.gpu_types or (next(iter(self._sizes)),) * row.gpus.size
                 for gpus, kind in zip(row.gpus.tolist(), kinds, strict=True):
-                    if gpus > self._sizes[kind]:
-                        what = f"a job of {name} has {gpus} GPUs, on nodes of {self._sizes[kind]}, and is one process"
-                        torchrun = "" if options.executor == "command" else ", or --launcher torchrun"
-                        raise UsageError(f"gpus_per_node: {what}; give --gpus-per-node {gpus}{torchrun}")
+                    whose, instead = f"a job of {name} has {gpus} GPUs", f"give --gpus-per-node {gpus}, or "
+                    self.options.require_one_node(whose, gpus, self._sizes[kind], instead)
 
     def make_state(self) -> StreamState:
         """Return the state before the first record."""
